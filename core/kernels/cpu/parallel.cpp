@@ -1,0 +1,44 @@
+#include "core/kernels/cpu/parallel.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <cstdlib>
+
+#include "core/runtime/error.h"
+
+namespace mge::cpu {
+namespace {
+
+int initial_threads() {
+  int cpus = omp_get_num_procs();
+#ifdef __linux__
+  cpu_set_t mask;
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0) cpus = CPU_COUNT(&mask);
+#endif
+  // omp_get_max_threads() reflects OMP_NUM_THREADS.
+  return std::max(1, std::min(cpus, omp_get_max_threads()));
+}
+
+int g_threads = [] {
+  const int n = initial_threads();
+  omp_set_num_threads(n);
+#ifdef __linux__
+  // A forked child has none of its parent's OpenMP threads and would wait for them for ever:
+  // it computes on one thread.
+  pthread_atfork(nullptr, nullptr, [] { set_num_threads(1); });
+#endif
+  return n;
+}();
+
+}  // namespace
+
+int num_threads() { return g_threads; }
+
+void set_num_threads(int n) {
+  if (n < 1) fail_value("set_num_threads", "expected a positive number, got ", n);
+  g_threads = n;
+  omp_set_num_threads(n);
+}
+
+}  // namespace mge::cpu

@@ -1,0 +1,134 @@
+// Element types.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <type_traits>
+#include <utility>
+
+#include "core/runtime/error.h"
+#include "core/tensor/half.h"
+
+namespace mge {
+
+enum class DType : std::uint8_t {
+  float32,
+  float16,
+  bfloat16,
+  float64,
+  int8,
+  uint8,
+  int16,
+  uint16,
+  int32,
+  int64,
+  boolean,
+};
+inline constexpr int kDTypeCount = 11;
+
+enum class DTypeClass : std::uint8_t { boolean, integer, floating };
+
+struct DTypeInfo {
+  const char* name;  // NumPy's name
+  std::uint8_t size;
+  DTypeClass kind;
+  bool is_signed;
+};
+
+inline constexpr DTypeInfo kDTypeInfo[kDTypeCount] = {
+    {"float32", 4, DTypeClass::floating, true},  {"float16", 2, DTypeClass::floating, true},
+    {"bfloat16", 2, DTypeClass::floating, true}, {"float64", 8, DTypeClass::floating, true},
+    {"int8", 1, DTypeClass::integer, true},      {"uint8", 1, DTypeClass::integer, false},
+    {"int16", 2, DTypeClass::integer, true},     {"uint16", 2, DTypeClass::integer, false},
+    {"int32", 4, DTypeClass::integer, true},     {"int64", 8, DTypeClass::integer, true},
+    {"bool", 1, DTypeClass::boolean, false},
+};
+
+inline constexpr const DTypeInfo& info(DType dtype) {
+  return kDTypeInfo[static_cast<std::size_t>(dtype)];
+}
+inline constexpr const char* name(DType dtype) { return info(dtype).name; }
+inline constexpr std::int64_t size_of(DType dtype) { return info(dtype).size; }
+inline constexpr bool is_float(DType dtype) { return info(dtype).kind == DTypeClass::floating; }
+inline constexpr bool is_integer(DType dtype) { return info(dtype).kind == DTypeClass::integer; }
+inline constexpr bool is_bool(DType dtype) { return dtype == DType::boolean; }
+inline constexpr bool is_low_float(DType dtype) {
+  return dtype == DType::float16 || dtype == DType::bfloat16;
+}
+
+inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
+
+// The dtype with this NumPy name; raises TypeError.
+DType dtype_from_name(const char* op, std::string_view name);
+
+template <class T>
+struct DTypeOf;
+template <> struct DTypeOf<float> { static constexpr DType value = DType::float32; };
+template <> struct DTypeOf<Half> { static constexpr DType value = DType::float16; };
+template <> struct DTypeOf<BFloat16> { static constexpr DType value = DType::bfloat16; };
+template <> struct DTypeOf<double> { static constexpr DType value = DType::float64; };
+template <> struct DTypeOf<std::int8_t> { static constexpr DType value = DType::int8; };
+template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::uint8; };
+template <> struct DTypeOf<std::int16_t> { static constexpr DType value = DType::int16; };
+template <> struct DTypeOf<std::uint16_t> { static constexpr DType value = DType::uint16; };
+template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::int32; };
+template <> struct DTypeOf<std::int64_t> { static constexpr DType value = DType::int64; };
+template <> struct DTypeOf<bool> { static constexpr DType value = DType::boolean; };
+template <class T>
+inline constexpr DType dtype_of = DTypeOf<T>::value;
+
+template <class T>
+struct Tag {
+  using type = T;
+};
+
+// Calls f(Tag<T>{}) with the C++ type of dtype: visit_dtype(d, [&]<class T>(Tag<T>) { ... }).
+template <class F>
+decltype(auto) visit_dtype(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::float32: return f(Tag<float>{});
+    case DType::float16: return f(Tag<Half>{});
+    case DType::bfloat16: return f(Tag<BFloat16>{});
+    case DType::float64: return f(Tag<double>{});
+    case DType::int8: return f(Tag<std::int8_t>{});
+    case DType::uint8: return f(Tag<std::uint8_t>{});
+    case DType::int16: return f(Tag<std::int16_t>{});
+    case DType::uint16: return f(Tag<std::uint16_t>{});
+    case DType::int32: return f(Tag<std::int32_t>{});
+    case DType::int64: return f(Tag<std::int64_t>{});
+    case DType::boolean: return f(Tag<bool>{});
+  }
+  fail_type("visit_dtype", "unknown dtype code ", static_cast<int>(dtype));
+}
+
+// Calls f(Tag<T>{}) with an unsigned integer type of the dtype's width: for copies that do not
+// look at the value, which need 4 instantiations instead of 11.
+template <class F>
+decltype(auto) visit_width(DType dtype, F&& f) {
+  switch (size_of(dtype)) {
+    case 1: return f(Tag<std::uint8_t>{});
+    case 2: return f(Tag<std::uint16_t>{});
+    case 4: return f(Tag<std::uint32_t>{});
+    default: return f(Tag<std::uint64_t>{});
+  }
+}
+
+// As visit_dtype, for the four float types only; raises TypeError that names op otherwise.
+template <class F>
+decltype(auto) visit_float(const char* op, DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::float32: return f(Tag<float>{});
+    case DType::float16: return f(Tag<Half>{});
+    case DType::bfloat16: return f(Tag<BFloat16>{});
+    case DType::float64: return f(Tag<double>{});
+    default: fail_type(op, "expected a float dtype, got ", dtype);
+  }
+}
+
+// The type that arithmetic on T happens in.
+template <class T>
+using ComputeType = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>,
+                                       float, T>;
+
+}  // namespace mge
