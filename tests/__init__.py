@@ -1,0 +1,1 @@
+"""The test suite; ops/record.py says how an op is tested."""

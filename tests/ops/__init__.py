@@ -1,0 +1,1 @@
+"""Generic checks over the records of cases/."""
