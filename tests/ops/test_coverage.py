@@ -1,0 +1,35 @@
+"""Every registered op has a kernel or a decomposition, a gradient or a reason for none, and a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from megengine import _core
+from tests.ops.record import all_records, covered_elsewhere
+
+OPS = _core.all_ops()
+TESTED = {op for record in all_records() for op in record.ops}
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op["name"])
+def test_op_is_complete(op: dict[str, object]) -> None:
+    assert op["kernel"] or op["execute"] or op["decompose"], "no kernel, no execute and no decomposition"
+    assert op["grad"] or op["decompose"] or not op["differentiable"], "no gradient, and not marked as not differentiable"
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op["name"])
+def test_op_has_a_test(op: dict[str, object]) -> None:
+    name = str(op["name"])
+    if name in TESTED:
+        return
+    elsewhere = covered_elsewhere()
+    assert name in elsewhere, f"no record names {name} in `ops`, and no COVERED_ELSEWHERE does"
+    path = Path(__file__).parents[1] / elsewhere[name]
+    assert path.is_file(), f"{elsewhere[name]} does not exist"
+
+
+def test_records_name_real_ops() -> None:
+    unknown = (TESTED | set(covered_elsewhere())) - {str(op["name"]) for op in OPS}
+    assert not unknown, f"records name ops that are not registered: {sorted(unknown)}"
