@@ -19,43 +19,33 @@ namespace mge::cpu::MGE_SIMD_NS {
 namespace {
 
 template <class T>
-inline constexpr bool is_low =
-    std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+inline constexpr bool is_low = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
-inline void widen(const Half *__restrict in, float *__restrict out,
-                  std::int64_t n) {
+inline void widen(const Half* __restrict in, float* __restrict out, std::int64_t n) {
   std::int64_t i = 0;
 #ifdef __F16C__
   for (; i + 8 <= n; i += 8) {
-    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128(
-                                  reinterpret_cast<const __m128i *>(in + i))));
+    _mm256_storeu_ps(out + i,
+                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i))));
   }
 #endif
-  for (; i < n; ++i)
-    out[i] = Half::decode(in[i].bits);
+  for (; i < n; ++i) out[i] = Half::decode(in[i].bits);
 }
-inline void widen(const BFloat16 *__restrict in, float *__restrict out,
-                  std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i)
-    out[i] = BFloat16::decode(in[i].bits);
+inline void widen(const BFloat16* __restrict in, float* __restrict out, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = BFloat16::decode(in[i].bits);
 }
-inline void narrow(const float *__restrict in, Half *__restrict out,
-                   std::int64_t n) {
+inline void narrow(const float* __restrict in, Half* __restrict out, std::int64_t n) {
   std::int64_t i = 0;
 #ifdef __F16C__
   for (; i + 8 <= n; i += 8) {
-    _mm_storeu_si128(
-        reinterpret_cast<__m128i *>(out + i),
-        _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
   }
 #endif
-  for (; i < n; ++i)
-    out[i].bits = Half::encode(in[i]);
+  for (; i < n; ++i) out[i].bits = Half::encode(in[i]);
 }
-inline void narrow(const float *__restrict in, BFloat16 *__restrict out,
-                   std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i)
-    out[i].bits = BFloat16::encode(in[i]);
+inline void narrow(const float* __restrict in, BFloat16* __restrict out, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i].bits = BFloat16::encode(in[i]);
 }
 
 // A double as a float that rounds to the same 16-bit float as the double does:
@@ -74,20 +64,18 @@ inline float round_to_odd(double d) {
 }
 
 // One element; neither type is a 16-bit float.
-template <class To, class From> inline To convert_one(From x) {
+template <class To, class From>
+inline To convert_one(From x) {
   if constexpr (std::is_same_v<To, bool>) {
     return x != From{0};
-  } else if constexpr (std::is_floating_point_v<From> &&
-                       std::is_integral_v<To>) {
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     // As the hardware does it, without C++'s undefined behaviour outside the
     // range.
-    using Wide =
-        std::conditional_t<sizeof(To) == 8, std::int64_t, std::int32_t>;
+    using Wide = std::conditional_t<sizeof(To) == 8, std::int64_t, std::int32_t>;
     constexpr From limit = static_cast<From>(std::numeric_limits<Wide>::min());
     // A double may lie less than 1 below the least int32.
     const bool inside =
-        (sizeof(From) == 8 && sizeof(Wide) == 4 ? x > limit - 1 : x >= limit) &&
-        x < -limit;
+        (sizeof(From) == 8 && sizeof(Wide) == 4 ? x > limit - 1 : x >= limit) && x < -limit;
     const Wide wide = static_cast<Wide>(inside ? x : From{0});
     return static_cast<To>(inside ? wide : std::numeric_limits<Wide>::min());
   } else {
@@ -96,8 +84,7 @@ template <class To, class From> inline To convert_one(From x) {
 }
 
 template <class To, class From>
-inline void convert_run(const From *__restrict in, To *__restrict out,
-                        std::int64_t n) {
+inline void convert_run(const From* __restrict in, To* __restrict out, std::int64_t n) {
   constexpr std::int64_t kBlock = 256;
   if constexpr (std::is_same_v<To, From>) {
     std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(To));
@@ -117,17 +104,15 @@ inline void convert_run(const From *__restrict in, To *__restrict out,
           for (std::int64_t j = 0; j < m; ++j)
             buffer[j] = round_to_odd(static_cast<double>(in[i + j]));
         } else {
-          for (std::int64_t j = 0; j < m; ++j)
-            buffer[j] = static_cast<float>(in[i + j]);
+          for (std::int64_t j = 0; j < m; ++j) buffer[j] = static_cast<float>(in[i + j]);
         }
         narrow(buffer, out + i, m);
       }
     }
   } else {
-    for (std::int64_t i = 0; i < n; ++i)
-      out[i] = convert_one<To>(in[i]);
+    for (std::int64_t i = 0; i < n; ++i) out[i] = convert_one<To>(in[i]);
   }
 }
 
-} // namespace
-} // namespace mge::cpu::MGE_SIMD_NS
+}  // namespace
+}  // namespace mge::cpu::MGE_SIMD_NS

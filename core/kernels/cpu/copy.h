@@ -11,9 +11,9 @@ namespace mge::cpu {
 // floats truncate toward 0 on the way to integers (out of range and NaN give
 // the lowest int32 or int64, of which narrower types keep the low bits),
 // integers wrap, and whatever is not 0 (NaN included) is true.
-void copy(const View &in, const MutView &out);
+void copy(const View& in, const MutView& out);
 
 // The same for n elements that lie side by side, on the calling thread.
-void convert(const void *in, DType from, void *out, DType to, std::int64_t n);
+void convert(const void* in, DType from, void* out, DType to, std::int64_t n);
 
-} // namespace mge::cpu
+}  // namespace mge::cpu

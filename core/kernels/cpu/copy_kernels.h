@@ -7,7 +7,6 @@
 namespace mge::cpu {
 
 MGE_DECLARE_SIMD(void, convert_contiguous,
-                 (const void *in, DType from, void *out, DType to,
-                  std::int64_t n));
+                 (const void* in, DType from, void* out, DType to, std::int64_t n));
 
-} // namespace mge::cpu
+}  // namespace mge::cpu
