@@ -1,0 +1,285 @@
+#include "core/runtime/allocator.h"
+
+#include <sys/mman.h>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+#include <vector>
+
+#include "core/runtime/error.h"
+
+// Two pools. Small buffers (up to 32 KB) come from free lists of the calling thread, one for each size
+// class, with no lock: an op on ten numbers spends nothing here. Large ones come from a shared list
+// ordered by size; a cached block serves a request that wastes at most a quarter of it.
+namespace mge {
+namespace {
+
+constexpr std::size_t kAlign = 64;
+constexpr std::size_t kSmallLimit = 32 * 1024;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kLargest = std::size_t{1} << 46;
+
+// Classes: 64-byte steps up to 1 KB, then four for each doubling.
+constexpr int kStepClasses = 16;
+constexpr int kClasses = kStepClasses + 5 * 4;
+
+int small_class(std::size_t bytes) {
+  if (bytes <= 1024) return bytes == 0 ? 0 : static_cast<int>((bytes - 1) / 64);
+  const int log = std::bit_width(bytes - 1) - 1;  // 2^log < bytes <= 2^(log+1)
+  const std::size_t quarter = std::size_t{1} << (log - 2);
+  const int part = static_cast<int>((bytes - 1 - (std::size_t{1} << log)) / quarter);
+  return kStepClasses + (log - 10) * 4 + part;
+}
+std::size_t class_bytes(int c) {
+  if (c < kStepClasses) return static_cast<std::size_t>(c + 1) * 64;
+  const int log = 10 + (c - kStepClasses) / 4, part = (c - kStepClasses) % 4;
+  return (std::size_t{1} << log) + static_cast<std::size_t>(part + 1) * (std::size_t{1} << (log - 2));
+}
+
+[[noreturn]] void out_of_memory(std::size_t bytes) {
+  throw Error(ErrorKind::memory, str("allocate: cannot allocate ", bytes, " bytes"));
+}
+
+// ---- small ----------------------------------------------------------------------------------------
+
+struct FreeBlock {
+  FreeBlock* next;
+};
+// Counts of the bytes in live small buffers; a buffer may be freed by another thread than took it, so
+// one thread's count can be negative and only the sum means something.
+struct ThreadCounts {
+  std::atomic<std::int64_t> allocated{0}, reserved{0};
+  void add(std::int64_t live, std::int64_t held) {
+    // Only the owning thread writes: plain additions, atomic for the readers.
+    allocated.store(allocated.load(std::memory_order_relaxed) + live, std::memory_order_relaxed);
+    reserved.store(reserved.load(std::memory_order_relaxed) + held, std::memory_order_relaxed);
+  }
+};
+constexpr int kMostCached = 512;
+struct SmallPool {
+  std::array<FreeBlock*, kClasses> free;
+  std::array<int, kClasses> cached;
+  ThreadCounts* counts;
+  bool closed;  // the thread is ending: cache nothing more
+};
+thread_local constinit SmallPool t_pool{};
+
+struct Counters {
+  std::mutex mutex;
+  std::vector<ThreadCounts*> threads;
+};
+Counters& counters() {
+  static Counters* c = new Counters;  // outlives every tensor
+  return *c;
+}
+
+void drain(SmallPool& pool) {
+  for (int c = 0; c < kClasses; ++c) {
+    while (FreeBlock* b = pool.free[static_cast<std::size_t>(c)]) {
+      pool.free[static_cast<std::size_t>(c)] = b->next;
+      std::free(b);
+      if (pool.counts) pool.counts->add(0, -static_cast<std::int64_t>(class_bytes(c)));
+    }
+    pool.cached[static_cast<std::size_t>(c)] = 0;
+  }
+}
+struct PoolGuard {
+  ~PoolGuard() {
+    t_pool.closed = true;
+    drain(t_pool);
+  }
+};
+ThreadCounts& counts_of(SmallPool& pool) {
+  if (!pool.counts) {
+    static thread_local PoolGuard guard;
+    (void)guard;
+    pool.counts = new ThreadCounts;  // kept after the thread's end: its buffers may live on
+    std::lock_guard lock(counters().mutex);
+    counters().threads.push_back(pool.counts);
+  }
+  return *pool.counts;
+}
+
+void* allocate_small(std::size_t bytes) {
+  const int c = small_class(bytes);
+  const auto i = static_cast<std::size_t>(c);
+  SmallPool& pool = t_pool;
+  const auto size = static_cast<std::int64_t>(class_bytes(c));
+  ThreadCounts& counts = counts_of(pool);
+  if (FreeBlock* b = pool.free[i]) [[likely]] {
+    pool.free[i] = b->next;
+    --pool.cached[i];
+    counts.add(size, 0);
+    return b;
+  }
+  void* p = std::aligned_alloc(kAlign, class_bytes(c));
+  if (!p) out_of_memory(bytes);
+  counts.add(size, size);
+  return p;
+}
+void deallocate_small(void* data, std::size_t bytes) {
+  const int c = small_class(bytes);
+  const auto i = static_cast<std::size_t>(c);
+  SmallPool& pool = t_pool;
+  const auto size = static_cast<std::int64_t>(class_bytes(c));
+  ThreadCounts& counts = counts_of(pool);
+  if (pool.closed || pool.cached[i] >= kMostCached) {
+    std::free(data);
+    counts.add(-size, -size);
+    return;
+  }
+  auto* b = static_cast<FreeBlock*>(data);
+  b->next = pool.free[i];
+  pool.free[i] = b;
+  ++pool.cached[i];
+  counts.add(-size, 0);
+}
+
+// ---- large ----------------------------------------------------------------------------------------
+
+class LargePool {
+ public:
+  void* allocate(std::size_t bytes) {
+    const std::size_t size = round_up(bytes);
+    std::lock_guard lock(mutex_);
+    void* p = nullptr;
+    if (auto it = free_.lower_bound(size); it != free_.end() && it->first <= size + size / 4) {
+      p = it->second;
+      live_.emplace(p, it->first);
+      cached_ -= it->first;
+      allocated_ += it->first;
+      free_.erase(it);
+    } else {
+      p = map(size);
+      if (!p) {
+        release_locked();
+        p = map(size);
+      }
+      if (!p) out_of_memory(bytes);
+      live_.emplace(p, size);
+      allocated_ += size;
+      // Shapes that come and go would fill memory with blocks that fit nothing: keep no more in
+      // the cache than was ever in use at once.
+      if (cached_ > std::max(max_allocated_, kKeep)) release_locked();
+    }
+    max_allocated_ = std::max(max_allocated_, allocated_);
+    max_reserved_ = std::max(max_reserved_, allocated_ + cached_);
+    return p;
+  }
+  void deallocate(void* data) {
+    std::lock_guard lock(mutex_);
+    auto it = live_.find(data);
+    const std::size_t size = it->second;
+    live_.erase(it);
+    allocated_ -= size;
+    cached_ += size;
+    free_.emplace(size, data);
+  }
+  void release() {
+    std::lock_guard lock(mutex_);
+    release_locked();
+  }
+  MemoryStats stats() {
+    std::lock_guard lock(mutex_);
+    return {allocated_, allocated_ + cached_, max_allocated_, max_reserved_};
+  }
+  void reset_max() {
+    std::lock_guard lock(mutex_);
+    max_allocated_ = allocated_;
+    max_reserved_ = allocated_ + cached_;
+  }
+
+ private:
+  static constexpr std::size_t kKeep = std::size_t{64} << 20;
+
+  // Blocks of at least a huge page are whole huge pages: the kernel then backs them without a
+  // fault for every 4 KB.
+  static std::size_t round_up(std::size_t bytes) {
+    const std::size_t unit = bytes >= kHugePage ? kHugePage : bytes >= (256u << 10) ? (64u << 10) : 8192;
+    return (bytes + unit - 1) / unit * unit;
+  }
+  static void* map(std::size_t size) {
+    if (size < kHugePage) return std::aligned_alloc(4096, size);
+    void* p = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return nullptr;
+    // Keep the aligned part.
+    auto address = reinterpret_cast<std::uintptr_t>(p);
+    const std::uintptr_t aligned = (address + kHugePage - 1) / kHugePage * kHugePage;
+    if (aligned != address) munmap(p, aligned - address);
+    const std::uintptr_t end = address + size + kHugePage;
+    if (end != aligned + size) munmap(reinterpret_cast<void*>(aligned + size), end - aligned - size);
+#ifdef MADV_HUGEPAGE
+    madvise(reinterpret_cast<void*>(aligned), size, MADV_HUGEPAGE);
+#endif
+    return reinterpret_cast<void*>(aligned);
+  }
+  static void unmap(void* p, std::size_t size) {
+    if (size < kHugePage) {
+      std::free(p);
+    } else {
+      munmap(p, size);
+    }
+  }
+  void release_locked() {
+    for (auto& [size, p] : free_) unmap(p, size);
+    free_.clear();
+    cached_ = 0;
+  }
+
+  std::mutex mutex_;
+  std::multimap<std::size_t, void*> free_;
+  std::unordered_map<void*, std::size_t> live_;
+  std::size_t allocated_ = 0, cached_ = 0, max_allocated_ = 0, max_reserved_ = 0;
+};
+LargePool& large_pool() {
+  static LargePool* pool = new LargePool;  // outlives every tensor
+  return *pool;
+}
+
+}  // namespace
+
+void* allocate(std::size_t bytes) {
+  if (bytes <= kSmallLimit) [[likely]] return allocate_small(bytes);
+  if (bytes > kLargest) out_of_memory(bytes);
+  return large_pool().allocate(bytes);
+}
+
+void deallocate(void* data, std::size_t bytes) noexcept {
+  if (!data) return;
+  if (bytes <= kSmallLimit) [[likely]] return deallocate_small(data, bytes);
+  large_pool().deallocate(data);
+}
+
+MemoryStats memory_stats() {
+  MemoryStats s = large_pool().stats();
+  std::int64_t live = 0, held = 0;
+  {
+    std::lock_guard lock(counters().mutex);
+    for (const ThreadCounts* t : counters().threads) {
+      live += t->allocated.load(std::memory_order_relaxed);
+      held += t->reserved.load(std::memory_order_relaxed);
+    }
+  }
+  const auto small_live = static_cast<std::uint64_t>(std::max<std::int64_t>(live, 0));
+  const auto small_held = static_cast<std::uint64_t>(std::max<std::int64_t>(held, 0));
+  s.allocated += small_live;
+  s.max_allocated += small_live;
+  s.reserved += small_held;
+  s.max_reserved += small_held;
+  return s;
+}
+
+void reset_max_memory_stats() { large_pool().reset_max(); }
+
+void release_cached_memory() {
+  drain(t_pool);
+  large_pool().release();
+}
+
+}  // namespace mge

@@ -1,0 +1,46 @@
+#include "core/tensor/fill.h"
+
+#include <algorithm>
+
+#include "core/kernels/cpu/parallel.h"
+
+namespace mge {
+namespace {
+template <class T>
+T convert(double value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return value != 0;
+  } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    return T(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+}  // namespace
+
+Value full(const Spec& like, double value) {
+  Spec spec(like.dtype, like.shape, dense_like(like.shape, like.strides));
+  spec.device = like.device;
+  Value out = Value::empty(spec);
+  visit_dtype(spec.dtype, [&]<class T>(Tag<T>) {
+    T* data = out.mut().ptr<T>();
+    const T v = convert<T>(value);
+    cpu::parallel_for(spec.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+      std::fill(data + begin, data + end, v);
+    });
+  });
+  return out;
+}
+
+Value scalar_int(DType dtype, std::int64_t value, const Device& device) {
+  Spec spec(dtype, {});
+  spec.device = device;
+  if (!is_integer(dtype)) return full(spec, static_cast<double>(value));
+  Value out = Value::empty(spec);
+  visit_dtype(dtype, [&]<class T>(Tag<T>) {
+    if constexpr (std::is_integral_v<T>) *out.mut().ptr<T>() = static_cast<T>(value);
+  });
+  return out;
+}
+
+}  // namespace mge

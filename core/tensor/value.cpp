@@ -1,0 +1,53 @@
+#include "core/tensor/value.h"
+
+#include <new>
+
+namespace mge {
+
+Ref<Storage> Storage::create(std::size_t bytes) {
+  void* data = allocate(bytes);
+  void* place = nullptr;
+  try {
+    place = allocate(sizeof(Storage));
+  } catch (...) {
+    deallocate(data, bytes);
+    throw;
+  }
+  return Ref<Storage>::adopt(new (place) Storage(data, bytes));
+}
+
+void Storage::destroy(Storage* s) noexcept {
+  deallocate(s->data_, s->bytes_);
+  s->~Storage();
+  deallocate(s, sizeof(Storage));
+}
+
+void ValueImpl::destroy(ValueImpl* v) noexcept {
+  v->~ValueImpl();
+  deallocate(v, sizeof(ValueImpl));
+}
+
+Value Value::empty(const Spec& spec) {
+  const std::int64_t n = spec.size();
+  auto storage = Storage::create(static_cast<std::size_t>(n) * static_cast<std::size_t>(size_of(spec.dtype)));
+  Value out;
+  out.impl_ = Ref<ValueImpl>::adopt(new (allocate(sizeof(ValueImpl))) ValueImpl);
+  out.impl_->spec = spec;
+  out.impl_->data = storage->data();
+  out.impl_->storage = std::move(storage);
+  return out;
+}
+
+Value Value::alias(const Shape& shape, const Strides& strides, std::int64_t offset) const {
+  Value out;
+  out.impl_ = Ref<ValueImpl>::adopt(new (allocate(sizeof(ValueImpl))) ValueImpl);
+  out.impl_->spec.dtype = dtype();
+  out.impl_->spec.device = device();
+  out.impl_->spec.shape = shape;
+  out.impl_->spec.strides = strides;
+  out.impl_->data = static_cast<char*>(impl_->data) + offset * size_of(dtype());
+  out.impl_->storage = impl_->storage;
+  return out;
+}
+
+}  // namespace mge
