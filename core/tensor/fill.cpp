@@ -1,6 +1,7 @@
 #include "core/tensor/fill.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/kernels/cpu/parallel.h"
 
@@ -12,6 +13,12 @@ T convert(double value) {
     return value != 0;
   } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
     return T(static_cast<float>(value));
+  } else if constexpr (std::is_integral_v<T>) {
+    // A conversion that does not fit is undefined in C++: saturate instead; NaN gives 0.
+    if (!(value == value)) return 0;
+    if (value <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
+    if (value >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
+    return static_cast<T>(value);
   } else {
     return static_cast<T>(value);
   }

@@ -6,7 +6,7 @@
 namespace mge {
 
 // A tensor of this spec (dense or not: the result is dense in the same order of axes) in which every
-// element is `value`, converted as a C++ cast does (bool: value != 0).
+// element is `value` (integers saturate, bool: value != 0).
 Value full(const Spec& spec, double value);
 // A 0-d integer, exact for every int64.
 Value scalar_int(DType dtype, std::int64_t value, const Device& device);

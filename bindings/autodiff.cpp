@@ -1,0 +1,119 @@
+// The tape, and nodes whose gradient is a Python function.
+#include "core/autodiff/tape.h"
+
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+
+#include "bindings/tensor.h"
+#include "core/dispatch/dispatch.h"
+#include "core/ops/elementwise/elementwise.h"
+
+namespace mge::py {
+namespace {
+
+std::vector<Value> values_of(const char* op, nb::handle list) {
+  std::vector<Value> out;
+  for (nb::handle h : list) out.push_back(h.is_none() ? Value{} : value_of(op, h.ptr()));
+  return out;
+}
+
+nb::object wrapped_or_none(const Value& v) { return v ? wrapped(v) : nb::none(); }
+
+// Tensors among `items`, in order.
+Values tensors_among(nb::handle items) {
+  Values out;
+  for (nb::handle h : items) {
+    if (is_tensor(h.ptr())) out.push_back(tensor_of(h.ptr()).value);
+  }
+  return out;
+}
+
+// Calls a Function's backward and checks what it returns.
+Values call_backward(nb::handle function, const Values& dy, std::size_t inputs) {
+  nb::list args;
+  for (const Value& g : dy) args.append(wrapped_or_none(g));
+  nb::object result = function.attr("backward")(*args);
+  Values out;
+  if (result.is_none()) {
+    out.push_back(Value{});
+  } else if (is_tensor(result.ptr())) {
+    out.push_back(tensor_of(result.ptr()).value);
+  } else {
+    for (nb::handle h : result) out.push_back(h.is_none() ? Value{} : value_of("Function.backward", h.ptr()));
+  }
+  if (out.size() != inputs) {
+    fail_value("Function.backward", "expected a gradient for each of ", inputs, " inputs, got ", out.size());
+  }
+  return out;
+}
+
+// Runs function.forward(*args) unrecorded and gives its outputs to the tapes as one node.
+nb::object call_function(nb::object function, nb::args args) {
+  nb::object result;
+  {
+    PauseGrad pause;
+    result = function.attr("forward")(*args);
+  }
+  const bool single = is_tensor(result.ptr());
+  nb::list outputs;
+  if (single) {
+    outputs.append(result);
+  } else {
+    for (nb::handle h : result) outputs.append(h);
+  }
+  const Values inputs = tensors_among(args);
+  Values values;
+  nb::list fresh;
+  for (nb::handle h : outputs) {
+    values.push_back(value_of("Function.forward", h.ptr()).detached());
+    fresh.append(wrapped(values[values.size() - 1]));
+  }
+  const DispatchState& state = dispatch_state();
+  if (state.pause_grad == 0) {
+    for (Tape* tape : state.tapes) {
+      const bool follows = tape->recording() && std::any_of(inputs.begin(), inputs.end(),
+                                                            [&](const Value& v) { return tape->follows(v); });
+      if (!follows) continue;
+      tape->record("Function", inputs, values, [function, n = inputs.size()](const Values& dy, std::uint32_t) {
+        return call_backward(function, dy, n);
+      });
+    }
+  }
+  if (single) return nb::object(fresh[0]);
+  return nb::tuple(fresh);
+}
+
+}  // namespace
+
+void bind_autodiff(nb::module_& m) {
+  nb::class_<Tape>(m, "Tape", "Records ops on watched tensors, for one backward.")
+      .def(nb::init<>())
+      .def("enter", &Tape::enter)
+      .def("exit", &Tape::exit)
+      .def("clear", &Tape::clear)
+      .def("watch", [](Tape& t, nb::handle tensor) { t.watch(value_of("attach", tensor.ptr())); })
+      .def(
+          "backward",
+          [](Tape& t, nb::handle ys, nb::handle dys) {
+            const std::vector<Value> y = values_of("backward", ys), dy = values_of("backward", dys);
+            if (y.size() != dy.size()) {
+              fail_value("backward", "expected as many gradients as outputs, got ", dy.size(), " for ", y.size());
+            }
+            nb::list out;
+            for (const Value& g : t.backward(y, dy)) out.append(wrapped_or_none(g));
+            return out;
+          },
+          "The gradient of each watched tensor, None where ys do not depend on it.");
+  m.def("call_function", call_function, "Calls an autodiff.Function.");
+  m.def(
+      "is_followed",
+      [](nb::handle tensor) {
+        const Value& v = value_of("is_followed", tensor.ptr());
+        const auto& tapes = dispatch_state().tapes;
+        return std::any_of(tapes.begin(), tapes.end(), [&](const Tape* t) { return t->recording() && t->follows(v); });
+      },
+      "Whether an active tape records what is computed from this tensor.");
+}
+
+}  // namespace mge::py

@@ -1,0 +1,440 @@
+// Conversions between Python's and NumPy's objects and ours.
+#include <nanobind/ndarray.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "bindings/tensor.h"
+#include "core/kernels/cpu/copy.h"
+#include "core/ops/elementwise/elementwise.h"
+#include "core/tensor/fill.h"
+
+namespace mge::py {
+namespace {
+
+// Borrowed for the life of the process: np.dtype instances and scalar types by dtype.
+std::array<PyObject*, kDTypeCount> g_dtypes{};
+std::array<PyObject*, kDTypeCount> g_scalar_types{};
+PyObject* g_numpy = nullptr;        // the numpy module
+PyObject* g_prepare_array = nullptr;  // megengine.core.tensor: (object, dtype) -> a plain ndarray
+
+nb::handle numpy() { return g_numpy; }
+
+struct Buffer {
+  Py_buffer view{};
+  explicit Buffer(PyObject* o) {
+    if (PyObject_GetBuffer(o, &view, PyBUF_STRIDES | PyBUF_FORMAT) != 0) throw nb::python_error();
+  }
+  ~Buffer() { PyBuffer_Release(&view); }
+};
+
+// The dtype of a plain ndarray that prepare_array() has seen; bfloat16 is passed on beside it.
+DType dtype_of_buffer(const Py_buffer& b) {
+  const char code = b.format ? b.format[std::strlen(b.format) - 1] : 'B';
+  switch (code) {
+    case 'f': return DType::float32;
+    case 'd': return DType::float64;
+    case 'e': return DType::float16;
+    case '?': return DType::boolean;
+    case 'b': return DType::int8;
+    case 'B': return DType::uint8;
+    case 'h': return DType::int16;
+    case 'H': return DType::uint16;
+    case 'i': return DType::int32;
+    case 'l':
+    case 'q': return b.itemsize == 8 ? DType::int64 : DType::int32;
+    default: fail_type("tensor", "unsupported array format '", b.format, "'");
+  }
+}
+
+// Copies a plain ndarray (any strides).
+Value from_array(PyObject* array, bool bfloat16, const Device& device) {
+  const Buffer buffer(array);
+  const Py_buffer& b = buffer.view;
+  const DType dtype = bfloat16 ? DType::bfloat16 : dtype_of_buffer(b);
+  View source{b.buf, dtype, {}, {}};
+  for (int i = 0; i < b.ndim; ++i) {
+    source.shape.push_back(b.shape[i]);
+    source.strides.push_back(b.strides[i] / static_cast<std::int64_t>(b.itemsize));
+  }
+  Value out = Value::empty(dtype, source.shape, device);
+  if (out.size() > 0) cpu::copy(source, out.mut());
+  return out;
+}
+
+// What tensor() makes of 64-bit data when no dtype is asked for.
+DType default_dtype(DType dtype) {
+  if (dtype == DType::float64) return DType::float32;
+  if (dtype == DType::int64) return DType::int32;
+  return dtype;
+}
+
+bool fits_int32(const Value& v) {
+  const auto* p = v.ptr<std::int64_t>();
+  for (std::int64_t i = 0, n = v.size(); i < n; ++i) {
+    if (p[i] != static_cast<std::int32_t>(p[i])) return false;
+  }
+  return true;
+}
+
+Value narrowed(Value v) {
+  if (v.dtype() == DType::int64 && !fits_int32(v)) {
+    if (PyErr_WarnEx(PyExc_UserWarning,
+                     "tensor: 64-bit integers that do not fit int32 were cut to 32 bits; pass "
+                     "dtype='int64' to keep them",
+                     1) != 0) {
+      throw nb::python_error();
+    }
+  }
+  const DType want = default_dtype(v.dtype());
+  return want == v.dtype() ? v : cast(v, want);
+}
+
+Value from_int(PyObject* o, std::optional<DType> dtype, const Device& device) {
+  int overflow = 0;
+  const long long n = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (n == -1 && PyErr_Occurred()) throw nb::python_error();
+  if (overflow) fail_value("tensor", "integer does not fit 64 bits");
+  if (dtype) return scalar_int(*dtype, n, device);
+  return narrowed(scalar_int(DType::int64, n, device));
+}
+
+}  // namespace
+
+// ---- dtypes -------------------------------------------------------------------------------------------
+
+DType dtype_from_python(PyObject* o) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if (o == g_dtypes[static_cast<std::size_t>(i)] || o == g_scalar_types[static_cast<std::size_t>(i)]) {
+      return static_cast<DType>(i);
+    }
+  }
+  if (PyUnicode_Check(o)) {
+    const char* s = PyUnicode_AsUTF8(o);
+    if (s && std::strcmp(s, "bfloat16") == 0) return DType::bfloat16;
+  }
+  if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) return DType::float32;
+  if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) return DType::int32;
+  nb::object dtype = numpy().attr("dtype")(nb::handle(o));
+  return dtype_from_name("dtype", nb::cast<std::string>(dtype.attr("name")));
+}
+
+nb::object dtype_to_python(DType dtype) {
+  return nb::borrow(g_dtypes[static_cast<std::size_t>(dtype)]);
+}
+
+Device device_from_python(PyObject* o) {
+  if (o == Py_None) return default_device();
+  if (PyUnicode_Check(o)) {
+    const char* s = PyUnicode_AsUTF8(o);
+    if (!s) throw nb::python_error();
+    return parse_device(s);
+  }
+  Device* d = nullptr;
+  if (nb::try_cast<Device*>(nb::handle(o), d) && d) return *d;
+  nb::object text = nb::steal(PyObject_Str(o));
+  if (!text.is_valid()) throw nb::python_error();
+  return parse_device(nb::cast<std::string>(text));
+}
+
+// ---- shapes ---------------------------------------------------------------------------------------------
+
+PyObject* shape_to_python(const Dims& dims) {
+  PyObject* out = PyTuple_New(dims.size());
+  if (!out) throw nb::python_error();
+  for (int i = 0; i < dims.size(); ++i) {
+    PyObject* n = PyLong_FromLongLong(dims[i]);
+    if (!n) {
+      Py_DECREF(out);
+      throw nb::python_error();
+    }
+    PyTuple_SET_ITEM(out, i, n);
+  }
+  return out;
+}
+
+namespace {
+std::int64_t int_from_python(const char* op, PyObject* o) {
+  if (is_tensor(o)) {
+    const Value& v = tensor_of(o).value;
+    if (v.size() == 1 && is_integer(v.dtype())) {
+      nb::object n = nb::steal(to_scalar(op, v));
+      return nb::cast<std::int64_t>(n);
+    }
+    fail_type(op, "expected an integer, got a ", v.dtype(), " Tensor of shape ", v.shape());
+  }
+  nb::object index = nb::steal(PyNumber_Index(o));
+  if (!index.is_valid()) {
+    PyErr_Clear();
+    fail_type(op, "expected an integer, got ", Py_TYPE(o)->tp_name);
+  }
+  const long long n = PyLong_AsLongLong(index.ptr());
+  if (n == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    fail_value(op, "integer does not fit 64 bits");
+  }
+  return n;
+}
+}  // namespace
+
+Dims dims_from_python(const char* op, PyObject* o) {
+  Dims out;
+  if (is_tensor(o)) {
+    const Value& v = tensor_of(o).value;
+    if (v.ndim() > 1 || !is_integer(v.dtype())) {
+      fail_type(op, "expected a 1-d integer Tensor of sizes, got ", v.dtype(), " of shape ", v.shape());
+    }
+    const Value wide = cast(v, DType::int64);
+    const Value flat = wide.row_major() ? wide : wide.alias(wide.shape(), wide.strides());
+    for (std::int64_t i = 0, n = v.size(); i < n; ++i) {
+      out.push_back(flat.ptr<std::int64_t>()[v.ndim() ? i * flat.strides()[0] : 0]);
+    }
+    return out;
+  }
+  if (PyLong_Check(o) || PyIndex_Check(o)) {
+    // An ndarray of more than no dimensions has __index__ too, which raises; it is a sequence.
+    if (PyLong_Check(o) || !PySequence_Check(o)) return Dims{int_from_python(op, o)};
+  }
+  nb::object fast = nb::steal(PySequence_Fast(o, ""));
+  if (!fast.is_valid()) {
+    PyErr_Clear();
+    fail_type(op, "expected an int or a sequence of ints, got ", Py_TYPE(o)->tp_name);
+  }
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.ptr());
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    out.push_back(int_from_python(op, PySequence_Fast_GET_ITEM(fast.ptr(), i)));
+  }
+  return out;
+}
+
+// ---- values ---------------------------------------------------------------------------------------------
+
+Value to_value(PyObject* data, std::optional<DType> dtype, const Device& device) {
+  if (is_tensor(data)) {
+    const Value& v = tensor_of(data).value;
+    return dtype && *dtype != v.dtype() ? cast(v, *dtype) : v;
+  }
+  if (PyBool_Check(data)) return scalar(dtype.value_or(DType::boolean), data == Py_True, device);
+  if (PyFloat_Check(data)) {
+    return scalar(dtype.value_or(DType::float32), PyFloat_AS_DOUBLE(data), device);
+  }
+  if (PyLong_Check(data)) return from_int(data, dtype, device);
+  // Everything else through NumPy; the helper gives (a plain array, whether it holds bfloat16 bits).
+  nb::object prepared = nb::handle(g_prepare_array)(nb::handle(data));
+  nb::tuple pair = nb::cast<nb::tuple>(prepared);
+  Value v = from_array(nb::object(pair[0]).ptr(), nb::cast<bool>(pair[1]), device);
+  if (!dtype) return narrowed(std::move(v));
+  return *dtype == v.dtype() ? v : cast(v, *dtype);
+}
+
+namespace {
+// What a NumPy array needs: the value's storage stays alive as long as the array.
+struct ArrayOwner {
+  Value value;
+};
+template <class T>
+PyObject* array_of(const Value& v) {
+  std::array<std::size_t, kMaxDims> shape{};
+  std::array<std::int64_t, kMaxDims> strides{};
+  for (int i = 0; i < v.ndim(); ++i) {
+    shape[static_cast<std::size_t>(i)] = static_cast<std::size_t>(v.shape()[i]);
+    strides[static_cast<std::size_t>(i)] = v.strides()[i];
+  }
+  nb::capsule owner(new ArrayOwner{v}, [](void* p) noexcept { delete static_cast<ArrayOwner*>(p); });
+  nb::ndarray<nb::numpy, const T, nb::ro> array(v.ptr<T>(), static_cast<std::size_t>(v.ndim()),
+                                                shape.data(), owner, strides.data());
+  return array.cast(nb::rv_policy::reference).release().ptr();
+}
+struct HalfTag {};
+}  // namespace
+
+PyObject* to_numpy(const Value& v) {
+  switch (v.dtype()) {
+    case DType::float32: return array_of<float>(v);
+    case DType::float64: return array_of<double>(v);
+    case DType::int8: return array_of<std::int8_t>(v);
+    case DType::uint8: return array_of<std::uint8_t>(v);
+    case DType::int16: return array_of<std::int16_t>(v);
+    case DType::uint16: return array_of<std::uint16_t>(v);
+    case DType::int32: return array_of<std::int32_t>(v);
+    case DType::int64: return array_of<std::int64_t>(v);
+    case DType::boolean: return array_of<bool>(v);
+    case DType::float16:
+    case DType::bfloat16: {
+      // The bits, seen as the 16-bit type.
+      nb::object bits = nb::steal(array_of<std::uint16_t>(v));
+      return bits.attr("view")(dtype_to_python(v.dtype())).release().ptr();
+    }
+  }
+  fail_type("numpy", "unknown dtype");
+}
+
+PyObject* to_scalar(const char* op, const Value& v) {
+  if (v.size() != 1) fail_value(op, "expected one element, got shape ", v.shape());
+  return visit_dtype(v.dtype(), [&]<class T>(Tag<T>) -> PyObject* {
+    const T x = *v.ptr<T>();
+    if constexpr (std::is_same_v<T, bool>) {
+      return PyBool_FromLong(x);
+    } else if constexpr (std::is_integral_v<T>) {
+      return PyLong_FromLongLong(x);
+    } else {
+      return PyFloat_FromDouble(static_cast<double>(static_cast<ComputeType<T>>(x)));
+    }
+  });
+}
+
+// ---- operands -----------------------------------------------------------------------------------------
+
+Operands operands_from_python(const char* op, PyObject* const* args, std::size_t n) {
+  Operands out(n);
+  const Value* first = nullptr;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (is_tensor(args[i])) {
+      out.values[i] = tensor_of(args[i]).value;
+      if (!first) first = &out.values[i];
+    }
+  }
+  const Device device = first ? first->device() : default_device();
+  for (std::size_t i = 0; i < n; ++i) {
+    PyObject* o = args[i];
+    if (out.values[i]) continue;
+    if (o == Py_None) fail_type(op, "expected a Tensor, a number or an array, got None");
+    if (PyBool_Check(o)) {
+      out.weak[i] = 'b';
+    } else if (PyLong_Check(o)) {
+      out.weak[i] = 'i';
+    } else if (PyFloat_Check(o)) {
+      out.weak[i] = 'f';
+    }
+    if (out.weak[i] == 'i') {
+      // Kept at full width until the common dtype is known.
+      out.values[i] = from_int(o, DType::int64, device);
+    } else if (out.weak[i] == 'f') {
+      out.values[i] = scalar(DType::float64, PyFloat_AS_DOUBLE(o), device);
+    } else {
+      out.values[i] = to_value(o, std::nullopt, device);
+    }
+  }
+  return out;
+}
+
+namespace {
+DType promote(const char* op, DType a, DType b) {
+  if (a == b) return a;
+  const DTypeInfo &x = info(a), &y = info(b);
+  if (x.kind == DTypeClass::floating || y.kind == DTypeClass::floating) {
+    if (a == DType::float64 || b == DType::float64) return DType::float64;
+    return DType::float32;
+  }
+  if (x.kind == DTypeClass::boolean || y.kind == DTypeClass::boolean) return DType::float32;
+  if (x.is_signed != y.is_signed) {
+    fail_type(op, "signed and unsigned integers do not mix: ", a, " and ", b, "; cast one with astype()");
+  }
+  return x.size >= y.size ? a : b;
+}
+}  // namespace
+
+DType Operands::common(const char* op) const {
+  std::optional<DType> strong;
+  char weakest = 0;  // 'b' < 'i' < 'f'
+  const auto rank = [](char c) { return c == 'f' ? 3 : c == 'i' ? 2 : c == 'b' ? 1 : 0; };
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (weak[i]) {
+      if (rank(weak[i]) > rank(weakest)) weakest = weak[i];
+    } else {
+      strong = strong ? promote(op, *strong, values[i].dtype()) : values[i].dtype();
+    }
+  }
+  if (!strong) {
+    return weakest == 'f' ? DType::float32 : weakest == 'i' ? DType::int32 : DType::boolean;
+  }
+  if (weakest == 'f' && !is_float(*strong)) return DType::float32;
+  if (weakest == 'i' && is_bool(*strong)) return DType::float32;
+  return *strong;
+}
+
+void Operands::cast_all(DType dtype) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    Value& v = values[i];
+    if (v.dtype() == dtype) continue;
+    if (weak[i]) {
+      // A number: no op, so that nothing is recorded for it.
+      v = weak[i] == 'i' ? scalar_int(dtype, *v.ptr<std::int64_t>(), v.device())
+          : weak[i] == 'f' ? scalar(dtype, *v.ptr<double>(), v.device())
+                           : scalar(dtype, *v.ptr<bool>(), v.device());
+    } else {
+      v = cast(v, dtype);
+    }
+  }
+}
+
+// ---- errors -----------------------------------------------------------------------------------------------
+
+void set_python_error() noexcept {
+  try {
+    throw;
+  } catch (nb::python_error& e) {
+    e.restore();
+  } catch (const Error& e) {
+    PyObject* type = PyExc_RuntimeError;
+    switch (e.kind()) {
+      case ErrorKind::value: type = PyExc_ValueError; break;
+      case ErrorKind::type: type = PyExc_TypeError; break;
+      case ErrorKind::index: type = PyExc_IndexError; break;
+      case ErrorKind::memory: type = PyExc_MemoryError; break;
+      case ErrorKind::not_implemented: type = PyExc_NotImplementedError; break;
+      case ErrorKind::runtime: break;
+    }
+    PyErr_SetString(type, e.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  } catch (...) {
+    PyErr_SetString(PyExc_RuntimeError, "unknown C++ exception");
+  }
+}
+
+void bind_convert(nb::module_& m) {
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const Error&) {
+      set_python_error();
+    }
+  });
+  m.def(
+      "_set_numpy",
+      [](nb::object numpy, nb::object prepare_array, nb::list dtypes) {
+        if (dtypes.size() != kDTypeCount) fail_value("_set_numpy", "expected a dtype for each of ours");
+        g_numpy = numpy.release().ptr();
+        g_prepare_array = prepare_array.release().ptr();
+        for (std::size_t i = 0; i < kDTypeCount; ++i) {
+          nb::object d = dtypes[i];
+          g_scalar_types[i] = nb::object(d.attr("type")).release().ptr();
+          g_dtypes[i] = d.release().ptr();
+        }
+      },
+      "Tells the core of NumPy: the module, a function that makes plain arrays, and its dtypes in the "
+      "order of dtype_names().");
+  m.def("dtype_names", [] {
+    nb::list out;
+    for (const DTypeInfo& d : kDTypeInfo) out.append(d.name);
+    return out;
+  });
+  m.def(
+      "result_type",
+      [](nb::args args) {
+        std::vector<PyObject*> items;
+        for (nb::handle h : args) items.push_back(h.ptr());
+        return dtype_to_python(operands_from_python("result_type", items.data(), items.size()).common("result_type"));
+      },
+      "The dtype to which these Tensors, arrays and numbers promote.");
+  m.def(
+      "make_shape", [](nb::object o) { return nb::steal(shape_to_python(dims_from_python("shape", o.ptr()))); },
+      "A tuple of ints from an int, a sequence or a 1-d Tensor.");
+}
+
+}  // namespace mge::py

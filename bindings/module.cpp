@@ -1,0 +1,12 @@
+#include "bindings/tensor.h"
+
+NB_MODULE(_core, m) {
+  using namespace mge::py;
+  nanobind::set_leak_warnings(false);  // tensors in module globals outlive the interpreter's clean-up
+  bind_runtime(m);
+  bind_convert(m);
+  bind_tensor(m);
+  bind_operators(m);
+  bind_ops(m);
+  bind_autodiff(m);
+}

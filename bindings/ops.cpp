@@ -1,0 +1,197 @@
+// Ops as Python objects (builtin.X) and apply().
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <unordered_map>
+
+#include "bindings/tensor.h"
+#include "core/dispatch/dispatch.h"
+#include "core/ops/elementwise/elementwise.h"
+
+namespace mge::py {
+namespace {
+
+struct PyOp {
+  OpRef op;
+};
+
+FieldValue field_from_python(const char* op, const char* field, PyObject* o) {
+  if (o == Py_None) return std::monostate{};
+  if (PyBool_Check(o)) return o == Py_True;
+  if (PyLong_Check(o)) {
+    const long long n = PyLong_AsLongLong(o);
+    if (n == -1 && PyErr_Occurred()) {
+      PyErr_Clear();
+      fail_value(op, "field '", field, "' does not fit 64 bits");
+    }
+    return static_cast<std::int64_t>(n);
+  }
+  if (PyFloat_Check(o)) return PyFloat_AS_DOUBLE(o);
+  if (PyUnicode_Check(o)) return std::string(PyUnicode_AsUTF8(o));
+  if (PyTuple_Check(o) || PyList_Check(o)) return dims_from_python(op, o);
+  Device* device = nullptr;
+  if (nb::try_cast<Device*>(nb::handle(o), device) && device) return *device;
+  nb::handle h(o);
+  // A member of one of the op's enums.
+  if (nb::hasattr(h, "name") && nb::hasattr(h, "value")) return nb::cast<std::string>(h.attr("name"));
+  if (PyIndex_Check(o)) return nb::cast<std::int64_t>(nb::steal(PyNumber_Index(o)));
+  return dtype_from_python(o);
+}
+
+nb::object field_to_python(const FieldValue& v) {
+  return std::visit(
+      [](const auto& x) -> nb::object {
+        using T = std::remove_cvref_t<decltype(x)>;
+        if constexpr (std::is_same_v<T, std::monostate>) {
+          return nb::none();
+        } else if constexpr (std::is_same_v<T, Dims>) {
+          return nb::steal(shape_to_python(x));
+        } else if constexpr (std::is_same_v<T, DType>) {
+          return dtype_to_python(x);
+        } else {
+          return nb::cast(x);
+        }
+      },
+      v);
+}
+
+std::size_t field_index(const OpType& type, std::string_view name) {
+  for (std::size_t i = 0; i < type.fields.size(); ++i) {
+    if (name == type.fields[i].name) return i;
+  }
+  return type.fields.size();
+}
+
+const OpType& type_named(const std::string& name) {
+  static auto* by_name = new std::unordered_map<std::string, const OpType*>;
+  const auto it = by_name->find(name);
+  if (it != by_name->end()) return *it->second;
+  const OpType* type = find_op(name);
+  if (!type) fail_value(name.c_str(), "there is no such op");
+  by_name->emplace(name, type);
+  return *type;
+}
+
+OpRef make(const OpType& type, const nb::args& args, const nb::kwargs& kwargs) {
+  const char* op = type.traits.name;
+  std::vector<FieldValue> values;
+  for (const FieldInfo& f : type.fields) values.push_back(f.default_value);
+  if (args.size() > values.size()) {
+    fail_type(op, "takes at most ", values.size(), " arguments, got ", args.size());
+  }
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    values[i] = field_from_python(op, type.fields[i].name, nb::object(args[i]).ptr());
+  }
+  for (auto [key, value] : kwargs) {
+    const std::string name = nb::cast<std::string>(key);
+    if (name == "scope") continue;  // a label that the reference's ops carry
+    const std::size_t i = field_index(type, name);
+    if (i == values.size()) fail_type(op, "has no field '", name, "'");
+    values[i] = field_from_python(op, type.fields[i].name, value.ptr());
+  }
+  return type.create(values);
+}
+
+// Converts what Python passes: elementwise and promoting ops take numbers and arrays too, and bring
+// their operands to one dtype; other ops take Tensors as they are.
+Values inputs_of(const Op& op, PyObject* const* args, std::size_t n) {
+  const bool elementwise = op.type == &op_type<Elemwise>();
+  if (!elementwise && op.type->traits.amp != Amp::promote) {
+    Values in(n);
+    for (std::size_t i = 0; i < n; ++i) in[i] = value_of(op.name(), args[i]);
+    return in;
+  }
+  Operands in = operands_from_python(op.name(), args, n);
+  DType dtype = in.common(op.name());
+  if (elementwise && !is_float(dtype) && elemwise_needs_float(detail::attrs<Elemwise>(op).mode)) {
+    dtype = DType::float32;
+  }
+  in.cast_all(dtype);
+  return std::move(in.values);
+}
+
+nb::object outputs_to_python(Values out) {
+  nb::list list;
+  for (Value& v : out) list.append(wrapped(std::move(v)));
+  return list;
+}
+
+}  // namespace
+
+void bind_ops(nb::module_& m) {
+  nb::class_<PyOp>(m, "OpDef", "An op with its attributes; builtin.X(...) makes one.")
+      .def("__init__",
+           [](nb::pointer_and_handle<PyOp> self, nb::args args, nb::kwargs kwargs) {
+             const std::string name = nb::cast<std::string>(self.h.attr("_type_name"));
+             new (self.p) PyOp{make(type_named(name), args, kwargs)};
+           })
+      .def("__getattr__",
+           [](PyOp& self, const std::string& name) {
+             const std::size_t i = field_index(*self.op->type, name);
+             if (i == self.op->type->fields.size()) {
+               throw nb::attribute_error(str(self.op->name(), " has no field '", name, "'").c_str());
+             }
+             return field_to_python(self.op->type->get(*self.op, i));
+           })
+      .def("__repr__", [](PyOp& self) { return self.op->text(); })
+      .def("__hash__", [](PyOp& self) { return self.op->hash(); })
+      .def("__eq__", [](PyOp& self, nb::object other) {
+        PyOp* o = nullptr;
+        return nb::try_cast<PyOp*>(other, o) && o && *self.op == *o->op;
+      })
+      .def("_set_field", [](PyOp& self, const std::string& name, nb::object value) {
+        const OpType& type = *self.op->type;
+        const std::size_t wanted = field_index(type, name);
+        if (wanted == type.fields.size()) fail_type(type.traits.name, "has no field '", name, "'");
+        std::vector<FieldValue> values;
+        for (std::size_t i = 0; i < type.fields.size(); ++i) values.push_back(type.get(*self.op, i));
+        values[wanted] = field_from_python(type.traits.name, name.c_str(), value.ptr());
+        self.op = type.create(values);
+      }, nb::arg("name"), nb::arg("value").none());
+
+  m.def(
+      "apply",
+      [](nb::args args) -> nb::object {
+        if (args.size() == 0) fail_type("apply", "expected an op and its inputs");
+        PyOp* op = nullptr;
+        nb::object first = args[0];
+        if (!nb::try_cast<PyOp*>(first, op) || !op) {
+          fail_type("apply", "expected an op (builtin.X(...)), got ", Py_TYPE(first.ptr())->tp_name);
+        }
+        PyObject* const* items = reinterpret_cast<PyTupleObject*>(args.ptr())->ob_item + 1;
+        return outputs_to_python(apply(op->op, inputs_of(*op->op, items, args.size() - 1)));
+      },
+      "apply(op, *inputs) -> list of output Tensors.");
+  m.def(
+      "decompose",
+      [](PyOp& op, nb::args args) -> nb::object {
+        if (!op.op->type->decompose) fail_value(op.op->name(), "has no decomposition");
+        PyObject* const* items = reinterpret_cast<PyTupleObject*>(args.ptr())->ob_item;
+        return outputs_to_python(op.op->type->decompose(*op.op, inputs_of(*op.op, items, args.size())));
+      },
+      "The outputs of an op, computed by its decomposition into other ops.");
+  m.def(
+      "op_types",
+      [] {
+        nb::list out;
+        for (const OpType* t : all_ops()) {
+          nb::dict d;
+          d["name"] = t->traits.name;
+          nb::list fields;
+          for (const FieldInfo& f : t->fields) {
+            fields.append(nb::make_tuple(f.name, field_to_python(f.default_value), nb::cast(f.choices)));
+          }
+          d["fields"] = fields;
+          d["has_kernel"] = t->kernel[0] != nullptr || t->execute != nullptr;
+          d["has_grad"] = t->grad != nullptr;
+          d["has_decompose"] = t->decompose != nullptr;
+          d["differentiable"] = t->traits.differentiable;
+          d["random"] = t->traits.random;
+          out.append(d);
+        }
+        return out;
+      },
+      "What is known of every op: name, fields (name, default, choices), which rules it has.");
+}
+
+}  // namespace mge::py

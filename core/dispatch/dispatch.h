@@ -1,0 +1,46 @@
+// The layers that an op call walks: amp, trace, grad, execute, each in a file of its own. A layer that
+// is off costs a comparison.
+#pragma once
+
+#include <vector>
+
+#include "core/op/op.h"
+
+namespace mge {
+
+class Tape;
+
+// A layer that sits above grad: sees every op and calls the next layer itself.
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  virtual Values apply(const OpRef& op, Values inputs) = 0;
+};
+
+// What is active on this thread.
+struct DispatchState {
+  Layer* amp = nullptr;    // set by autocast
+  Layer* trace = nullptr;  // set inside trace()
+  std::vector<Tape*> tapes;
+  int pause_grad = 0;      // > 0: nothing is recorded
+};
+DispatchState& dispatch_state();
+
+// apply() from below each layer.
+Values apply_below_amp(const OpRef& op, Values inputs);
+Values apply_below_trace(const OpRef& op, Values inputs);
+// The grad layer: records on every active tape that follows an input.
+Values apply_with_grad(const OpRef& op, Values inputs);
+// Infers, allocates and runs; records nothing.
+Values execute(const OpRef& op, Values& inputs);
+
+// Nothing is recorded while one of these lives.
+class PauseGrad {
+ public:
+  PauseGrad() { ++dispatch_state().pause_grad; }
+  ~PauseGrad() { --dispatch_state().pause_grad; }
+  PauseGrad(const PauseGrad&) = delete;
+  PauseGrad& operator=(const PauseGrad&) = delete;
+};
+
+}  // namespace mge

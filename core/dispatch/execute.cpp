@@ -1,0 +1,63 @@
+#include "core/dispatch/dispatch.h"
+
+namespace mge {
+namespace {
+
+void check_devices(const Op& op, const Values& inputs) {
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    if (!inputs[i].device().same_place(inputs[0].device())) {
+      fail_runtime(op.name(), "expected inputs on one device, got ",
+                   inputs[0].device().logical_name(), " and ", inputs[i].device().logical_name());
+    }
+  }
+}
+
+// The output of an elementwise op may take over the buffer of an input that nobody else holds.
+bool reuse(Values& inputs, const Spec& want, Value& out) {
+  for (Value& v : inputs) {
+    if (v.dtype() == want.dtype && v.shape() == want.shape && v.strides() == want.strides &&
+        v.unique()) {
+      out = v.detached();
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Values execute(const OpRef& ref, Values& inputs) {
+  const Op& op = *ref;
+  const OpType& type = *op.type;
+  check_devices(op, inputs);
+  if (type.execute) return type.execute(op, inputs);
+
+  Specs specs;
+  specs.reserve(inputs.size());
+  for (const Value& v : inputs) specs.push_back(v.spec());
+  Specs wanted = type.infer(op, specs);
+  const auto kernel = type.kernel[static_cast<int>(DeviceType::cpu)];
+  if (!kernel || (type.fits && !type.fits(op, specs))) {
+    if (!type.decompose) fail_runtime(op.name(), "no kernel for these inputs");
+    PauseGrad pause;  // the layer above has recorded this op as one node
+    return type.decompose(op, inputs);
+  }
+
+  Values outputs(wanted.size());
+  std::vector<MutView> out(wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (!inputs.empty()) wanted[i].device = inputs[0].device();
+    const bool in_place =
+        type.traits.fuse == Fuse::elementwise && reuse(inputs, wanted[i], outputs[i]);
+    if (!in_place) outputs[i] = Value::empty(wanted[i]);
+    out[i] = outputs[i].mut();
+  }
+  std::vector<View> in;
+  in.reserve(inputs.size());
+  for (const Value& v : inputs) in.push_back(v.view());
+  CpuContext context;
+  kernel(op, context, in, out);
+  return outputs;
+}
+
+}  // namespace mge
