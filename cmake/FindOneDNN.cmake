@@ -1,7 +1,8 @@
 # Finds oneDNN >= 3.2: in the Python environment that the build runs in (the PyPI packages
 # onednn-cpu-gomp and onednn-devel-cpu-gomp), or else wherever CMake finds one.
 #
-# Defines the target DNNL::dnnl, and ONEDNN_LIBRARY, the shared library to put into the package.
+# Defines the target DNNL::dnnl, and ONEDNN_LIBRARY, the shared library to put into the package
+# together with ONEDNN_LICENSES, its licence and those of what is in it.
 
 execute_process(
   COMMAND
@@ -29,4 +30,6 @@ if(NOT DNNL_CPU_THREADING_RUNTIME STREQUAL "OMP")
 endif()
 get_target_property(_onednn_location DNNL::dnnl LOCATION)
 file(REAL_PATH "${_onednn_location}" ONEDNN_LIBRARY)
+file(GLOB ONEDNN_LICENSES "${dnnl_DIR}/../../../share/doc/onednn/LICENSE"
+     "${dnnl_DIR}/../../../share/doc/onednn/THIRD-PARTY-PROGRAMS")
 message(STATUS "oneDNN ${dnnl_VERSION}: ${ONEDNN_LIBRARY}")

@@ -27,12 +27,21 @@ std::int64_t count(const Shape& shape) {
   return n;
 }
 
+namespace {
+// The step past an axis of this size. Wraps around where it does not fit, which only happens in empty
+// tensors: nobody follows those strides.
+std::int64_t times(std::int64_t step, std::int64_t size) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(step) *
+                                   static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1)));
+}
+}  // namespace
+
 Strides row_major(const Shape& shape) {
   Strides out = shape;
   std::int64_t step = 1;
   for (int i = shape.size() - 1; i >= 0; --i) {
     out[i] = step;
-    step *= std::max<std::int64_t>(shape[i], 1);
+    step = times(step, shape[i]);
   }
   return out;
 }
@@ -44,7 +53,7 @@ bool is_row_major(const Shape& shape, const Strides& strides) {
     if (shape[i] == 0) return true;
     if (shape[i] == 1) continue;
     match &= strides[i] == step;
-    step *= shape[i];
+    step = times(step, shape[i]);
   }
   return match;
 }
@@ -78,7 +87,7 @@ bool is_dense(const Shape& shape, const Strides& strides) {
     const int axis = order[static_cast<std::size_t>(k)];
     if (shape[axis] == 1) continue;
     if (strides[axis] != step) return false;
-    step *= shape[axis];
+    step = times(step, shape[axis]);
   }
   return true;
 }
@@ -90,7 +99,7 @@ Strides dense_like(const Shape& shape, const Strides& like) {
   for (int k = shape.size() - 1; k >= 0; --k) {
     const int axis = order[static_cast<std::size_t>(k)];
     out[axis] = step;
-    step *= std::max<std::int64_t>(shape[axis], 1);
+    step = times(step, shape[axis]);
   }
   return out;
 }
@@ -100,10 +109,10 @@ Strides channels_last(const Shape& shape) {
   Strides out = shape;
   std::int64_t step = 1;
   out[1] = step;
-  step *= std::max<std::int64_t>(shape[1], 1);
+  step = times(step, shape[1]);
   for (int i = shape.size() - 1; i >= 2; --i) {
     out[i] = step;
-    step *= std::max<std::int64_t>(shape[i], 1);
+    step = times(step, shape[i]);
   }
   out[0] = step;
   return out;
