@@ -1,0 +1,66 @@
+"""The benchmark runner measures, compares and draws."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import ratios, scaled
+from benchmarks.workloads import FRAMEWORKS, GROUPS, load
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_runner(tmp_path: Path) -> None:
+    table, picture = tmp_path / "speed.json", tmp_path / "speed.png"
+    command = [sys.executable, "-m", "benchmarks", "add_10", "--rounds", "1", "--seconds", "0.01"]
+    command += ["--json", str(table), "--plot", str(picture)]
+    run = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    row = json.loads(table.read_text())["add_10"]
+    assert row["openmge"]["seconds"][0] > 0, row
+    assert row["numpy"]["seconds"][0] > 0, row
+    assert "ratio" in run.stdout
+    assert picture.stat().st_size > 1000
+
+
+def test_unknown_workload() -> None:
+    command = [sys.executable, "-m", "benchmarks", "nothing"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 2
+    assert "unknown: nothing" in run.stderr
+
+
+@pytest.mark.parametrize("framework", ["openmge", "numpy"])
+def test_workloads_are_known(framework: str) -> None:
+    known = [n for names in GROUPS.values() for n in names]
+    have = load(framework)
+    assert set(have) <= set(known)
+    if framework == "openmge":
+        assert list(have) == known
+    assert framework in FRAMEWORKS
+
+
+def test_scaled() -> None:
+    assert scaled(1.5e-6) == "1.5 us"
+    assert scaled(0.25) == "250 ms"
+    assert scaled(3) == "3 s"
+
+
+def test_ratio_is_to_the_fastest_peer() -> None:
+    from benchmarks.__main__ import Result
+
+    megabytes = 1 << 20
+    results = {
+        "openmge": Result([1.0, 3.0, 2.0], 100 * megabytes),
+        "numpy": Result([4.0], 300 * megabytes),
+        "torch": Result([8.0], 200 * megabytes),
+    }
+    assert ratios(results) == (0.5, 0.5)
+    assert ratios({"openmge": Result([1.0])}) == (None, None)
