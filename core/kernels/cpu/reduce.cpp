@@ -17,10 +17,10 @@ namespace {
 constexpr std::int64_t kThreadElements = 1 << 15;  // worth a thread
 constexpr std::int64_t kChunkElements = 1 << 15;   // the least that is worth a partial result
 constexpr std::int64_t kWantedTasks = 64;
-constexpr std::int64_t kMaxWidth = 4096;           // accumulators of a tile
-constexpr std::int64_t kRunElements = 1 << 13;     // a run of a long row
-constexpr std::int64_t kPack = 2048;               // elements gathered at a time from strided rows
-constexpr std::int64_t kFold = 256;                // accumulators where short rows are seen as long
+constexpr std::int64_t kMaxWidth = 4096;        // accumulators of a tile
+constexpr std::int64_t kRunElements = 1 << 13;  // a run of a long row
+constexpr std::int64_t kPack = 2048;            // elements gathered at a time from strided rows
+constexpr std::int64_t kFold = 256;             // accumulators where short rows are seen as long
 
 struct Axis {
   std::int64_t n = 1, in = 0, out = 0;
@@ -61,11 +61,11 @@ struct Plan {
   Axis keep, run;
   bool by_rows = true;
   std::int64_t in_start = 0, out_start = 0;
-  std::int64_t count = 1;                   // elements reduced for each output
-  std::int64_t outer = 1;                   // product of `kept`
-  std::int64_t width = 1, tiles = 1;        // along keep
-  std::int64_t run_step = 1, pieces = 1;    // along run
-  std::int64_t items = 1;                   // product of `reduced`, times pieces
+  std::int64_t count = 1;                 // elements reduced for each output
+  std::int64_t outer = 1;                 // product of `kept`
+  std::int64_t width = 1, tiles = 1;      // along keep
+  std::int64_t run_step = 1, pieces = 1;  // along run
+  std::int64_t items = 1;                 // product of `reduced`, times pieces
   std::int64_t chunks = 1, chunk_items = 1;
   std::int64_t tasks() const { return outer * tiles * chunks; }
 };
@@ -162,7 +162,7 @@ Plan make_plan(const View& in, const MutView& out, bool ordered) {
   return plan;
 }
 
-std::int64_t offset_of(const Axes& axes, std::int64_t index, std::int64_t Axis::*stride) {
+std::int64_t offset_of(const Axes& axes, std::int64_t index, std::int64_t Axis::* stride) {
   std::int64_t offset = 0;
   for (int i = axes.size() - 1; i >= 0; --i) {
     offset += index % axes[i].n * axes[i].*stride;
@@ -300,8 +300,9 @@ class Runner {
   }
 
   ReduceTile at(const ReduceTile& tile, std::int64_t i) const {
-    return {static_cast<std::byte*>(tile.acc) + i * acc_item_, tile.index ? tile.index + i : nullptr,
-            tile.shift ? tile.shift + i : nullptr, tile.base};
+    return {static_cast<std::byte*>(tile.acc) + i * acc_item_,
+            tile.index ? tile.index + i : nullptr, tile.shift ? tile.shift + i : nullptr,
+            tile.base};
   }
 
   const Plan& plan_;
@@ -329,7 +330,8 @@ class Writer {
     const std::int64_t item = size_of(out_.dtype);
     std::byte* out = static_cast<std::byte*>(out_.data) +
                      (plan_.out_start + offset_of(plan_.kept, task.outer, &Axis::out) +
-                      task.first * plan_.keep.out) * item;
+                      task.first * plan_.keep.out) *
+                         item;
     if (plan_.keep.out == 1 || task.width == 1) {
       convert(acc, acc_dtype, out, out_.dtype, task.width);
       return;
@@ -435,8 +437,7 @@ bool nothing_to_do(const MutView& out) { return out.size() == 0; }
 
 void reduce(ReduceMode mode, ReduceFinish finish, const View& in, const MutView& out) {
   if (nothing_to_do(out)) return;
-  const ReduceLoops loops =
-      MGE_DISPATCH(reduce_loops)(mode, in.dtype, finish.mean || finish.root);
+  const ReduceLoops loops = MGE_DISPATCH(reduce_loops)(mode, in.dtype, finish.mean || finish.root);
   const Plan plan = make_plan(in, out, false);
   const Writer writer(plan, finish, out);
   run_all(plan, loops, in, false, nullptr, [&](const Task& task, const ReduceTile& tile) {
@@ -458,10 +459,9 @@ void variance(bool root, const View& in, const MutView& out) {
     }
   });
   const Writer writer(plan, {.mean = true, .root = root}, out);
-  run_all(plan, squares, in, false, mean.as<double>(),
-          [&](const Task& task, const ReduceTile& tile) {
-            writer.write(task, tile.acc, squares.acc);
-          });
+  run_all(
+      plan, squares, in, false, mean.as<double>(),
+      [&](const Task& task, const ReduceTile& tile) { writer.write(task, tile.acc, squares.acc); });
 }
 
 void arg_reduce(bool largest, const View& in, const MutView& out) {

@@ -46,7 +46,7 @@ Vector<float, L> load_float(const Half* p) {
   }
 #ifdef __AVX512F__
   if constexpr (L == 16) {
-    const __m512 v = 
+    const __m512 v =
         _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     std::memcpy(&out, &v, sizeof(out));
     return out;
@@ -99,22 +99,29 @@ A load_one(T x) {
 
 // ---- what is accumulated -----------------------------------------------------------------------
 
-
 template <class A>
 struct Sum {
   static constexpr A identity{0};
   template <class V>
-  static V step(V acc, V x, V) { return acc + x; }
+  static V step(V acc, V x, V) {
+    return acc + x;
+  }
   template <class V>
-  static V merge(V acc, V x) { return acc + x; }
+  static V merge(V acc, V x) {
+    return acc + x;
+  }
 };
 template <class A>
 struct Product {
   static constexpr A identity{1};
   template <class V>
-  static V step(V acc, V x, V) { return acc * x; }
+  static V step(V acc, V x, V) {
+    return acc * x;
+  }
   template <class V>
-  static V merge(V acc, V x) { return acc * x; }
+  static V merge(V acc, V x) {
+    return acc * x;
+  }
 };
 template <class A>
 struct SumSquares {
@@ -125,7 +132,9 @@ struct SumSquares {
     return acc + d * d;
   }
   template <class V>
-  static V merge(V acc, V x) { return acc + x; }
+  static V merge(V acc, V x) {
+    return acc + x;
+  }
 };
 // NaN wins: it beats every number, and nothing beats it.
 template <class A>
@@ -145,7 +154,9 @@ struct Max {
     }
   }
   template <class V>
-  static V step(V acc, V x, V) { return merge(acc, x); }
+  static V step(V acc, V x, V) {
+    return merge(acc, x);
+  }
 };
 template <class A>
 struct Min {
@@ -164,13 +175,32 @@ struct Min {
     }
   }
   template <class V>
-  static V step(V acc, V x, V) { return merge(acc, x); }
+  static V step(V acc, V x, V) {
+    return merge(acc, x);
+  }
 };
 
 // ---- loops -------------------------------------------------------------------------------------
 
 template <class A>
-Full<A> splat(A x) { return x - Full<A>{}; }
+Full<A> splat(A x) {
+  return x - Full<A>{};
+}
+
+// One value from all lanes: halves are merged down to 16 bytes, then the rest one by one.
+template <class Op, class A, int L>
+A fold_lanes(Vector<A, L> v) {
+  if constexpr (L * sizeof(A) > 16) {
+    Vector<A, L / 2> low, high;
+    std::memcpy(&low, &v, sizeof(low));
+    std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof(low), sizeof(high));
+    return fold_lanes<Op, A, L / 2>(Op::merge(low, high));
+  } else {
+    A total = v[0];
+    for (int i = 1; i < L; ++i) total = Op::merge(total, static_cast<A>(v[i]));
+    return total;
+  }
+}
 
 template <class Op, class T, class A>
 A reduce_row(const T* p, std::int64_t n, A shift) {
@@ -190,12 +220,7 @@ A reduce_row(const T* p, std::int64_t n, A shift) {
     acc = part[0];
   }
   for (; i + L <= n; i += L) acc = Op::step(acc, load<A>(p + i), s);
-  A lanes[L];
-  std::memcpy(lanes, &acc, sizeof(lanes));
-  for (int half = L / 2; half > 0; half /= 2) {
-    for (int u = 0; u < half; ++u) lanes[u] = Op::merge(lanes[u], lanes[u + half]);
-  }
-  A total = lanes[0];
+  A total = fold_lanes<Op, A, L>(acc);
   for (; i < n; ++i) total = Op::step(total, load_one<A>(p[i]), shift);
   return total;
 }
@@ -306,7 +331,8 @@ struct ArgLoops {
       }
       if (block < 0) continue;
       const std::int64_t length = n - block < kBlock ? n - block : kBlock;
-      tile.index[i] = static_cast<std::int32_t>(tile.base + block + find(p + block, length, acc[i]));
+      tile.index[i] =
+          static_cast<std::int32_t>(tile.base + block + find(p + block, length, acc[i]));
     }
   }
   static void columns(const void* in, std::int64_t rows, std::int64_t row_stride, std::int64_t n,
