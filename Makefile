@@ -1,6 +1,7 @@
 # make demo     trains a small network on real digits and draws what it learnt
 # make test     runs the quick tests
 # make lint     formatting, style and types;  make format mends what can be mended
+# make docs     the pages, in out/docs
 # make bench    speed beside the peers that are installed
 # make dev      builds the extension into python/megengine of this checkout, for PYTHONPATH=python
 #
@@ -15,7 +16,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 NATIVE := CMakeLists.txt $(shell find core bindings cmake -type f 2>/dev/null)
 CXX_FILES = $$(git ls-files '*.cpp' '*.h')
 
-.PHONY: demo test lint format bench dev clean
+.PHONY: demo test lint format docs bench dev clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/digits.py
@@ -33,6 +34,9 @@ format: $(VENV)/.linters
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CXX_FILES)
+
+docs: $(VENV)/.documenters
+	$(BIN)/sphinx-build -q -W -b html docs out/docs
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
@@ -62,4 +66,9 @@ $(VENV)/.installed: $(VENV)/.tools $(NATIVE)
 $(VENV)/.linters: $(VENV)/.installed
 	$(BIN)/python tools/requirements.py lint > $(VENV)/lint.txt
 	$(PIP) install -r $(VENV)/lint.txt
+	touch $@
+
+$(VENV)/.documenters: $(VENV)/.installed
+	$(BIN)/python tools/requirements.py docs > $(VENV)/docs.txt
+	$(PIP) install -r $(VENV)/docs.txt
 	touch $@
