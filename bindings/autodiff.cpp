@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "bindings/tensor.h"
@@ -42,9 +43,11 @@ Values call_backward(nb::handle function, const Values& dy, std::size_t inputs) 
   } else {
     for (nb::handle h : result) out.push_back(h.is_none() ? Value{} : value_of("Function.backward", h.ptr()));
   }
-  if (out.size() != inputs) {
+  // Missing ones are None, as programs leave out those of labels and the like.
+  if (out.size() > inputs) {
     fail_value("Function.backward", "expected a gradient for each of ", inputs, " inputs, got ", out.size());
   }
+  while (out.size() < inputs) out.push_back(Value{});
   return out;
 }
 
@@ -56,6 +59,10 @@ nb::object call_function(nb::object function, nb::args args) {
     result = function.attr("forward")(*args);
   }
   const bool single = is_tensor(result.ptr());
+  if (!single && !PyTuple_Check(result.ptr()) && !PyList_Check(result.ptr())) {
+    fail_type("Function.forward", "expected to return a Tensor or a tuple or list of them, got ",
+              Py_TYPE(result.ptr())->tp_name);
+  }
   nb::list outputs;
   if (single) {
     outputs.append(result);
@@ -81,6 +88,7 @@ nb::object call_function(nb::object function, nb::args args) {
     }
   }
   if (single) return nb::object(fresh[0]);
+  if (PyList_Check(result.ptr())) return fresh;
   return nb::tuple(fresh);
 }
 

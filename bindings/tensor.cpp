@@ -3,6 +3,7 @@
 
 #include "core/kernels/cpu/copy.h"
 #include "core/ops/elementwise/elementwise.h"
+#include "core/ops/shape/shape.h"
 #include "core/tensor/fill.h"
 
 namespace mge::py {
@@ -73,13 +74,6 @@ void init(PyTensor* self, nb::object data, nb::object dtype, nb::object device, 
   if (!name.is_none()) self->name = nb::cast<std::string>(name);
 }
 
-// The same contents on another device: on CPUs a view with another name.
-Value moved(const Value& v, const Device& device) {
-  Value out = v.detached();
-  out.impl()->spec.device = device;
-  return out;
-}
-
 }  // namespace
 
 void bind_tensor(nb::module_& m) {
@@ -115,7 +109,10 @@ void bind_tensor(nb::module_& m) {
           [](PyTensor& t) { return t.grad ? nb::borrow(t.grad) : nb::none(); },
           [](PyTensor& t, nb::object g) {
             PyObject* old = t.grad;
-            t.grad = g.is_none() ? nullptr : (value_of("grad", g.ptr()), g.release().ptr());
+            if (!g.is_none() && !is_tensor(g.ptr())) {
+              g = wrapped(to_value(g.ptr(), t.value.dtype(), t.value.device()));
+            }
+            t.grad = g.is_none() ? nullptr : g.release().ptr();
             Py_XDECREF(old);
           },
           nb::arg("value").none())
@@ -130,7 +127,7 @@ void bind_tensor(nb::module_& m) {
         return wrapped(cast(t.value, dtype_from_python(dtype.ptr())));
       })
       .def("_moved", [](PyTensor& t, nb::object device) {
-        return wrapped(moved(t.value, device_from_python(device.ptr())));
+        return wrapped(on_device(t.value, device_from_python(device.ptr())));
       })
       .def("_copied", [](PyTensor& t) { return wrapped(copied(t.value, t.value.device())); },
            "The same contents in memory of their own; not recorded.");

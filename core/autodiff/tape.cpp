@@ -5,6 +5,7 @@
 
 #include "core/dispatch/dispatch.h"
 #include "core/ops/elementwise/elementwise.h"
+#include "core/ops/shape/shape.h"
 #include "core/tensor/fill.h"
 
 namespace mge {
@@ -23,6 +24,18 @@ std::uint32_t needs_of(const std::vector<std::uint32_t>& slots, std::uint32_t no
   }
   return needs;
 }
+// A gradient that the user passed, in the shape and dtype of its output.
+Value upstream(const Value& dy, const Value& y) {
+  const Value g = cast(dy, y.dtype());
+  if (g.shape() == y.shape()) return g;
+  if (g.size() == y.size()) return reshape(g, y.shape());
+  if (broadcast("backward", g.shape(), y.shape()) != y.shape()) {
+    fail_value("backward", "gradient of shape ", dy.shape(), " does not fit an output of shape ",
+               y.shape());
+  }
+  return broadcast_to(g, y.shape());
+}
+
 bool in_mask(std::uint32_t mask, std::size_t i) { return i >= 32 || (mask >> i & 1u); }
 
 }  // namespace
@@ -126,6 +139,10 @@ void Tape::accumulate(const Node& node, std::size_t input, Value gradient) {
                  spec.shape, ", the backward rule gave ", gradient.dtype(), " of shape ",
                  gradient.shape());
   }
+  if (gradient.device() != spec.device) {
+    // One place under another name: the gradient has its tensor's.
+    gradient = on_device(gradient, spec.device);
+  }
   Value& sum = gradients_[node.in[input]];
   if (!sum) {
     sum = std::move(gradient);
@@ -171,7 +188,7 @@ std::vector<Value> Tape::backward(const std::vector<Value>& ys, const std::vecto
   for (std::size_t i = 0; i < ys.size(); ++i) {
     const std::uint32_t slot = slot_of(ys[i]);
     if (slot == kNoSlot) continue;
-    Value dy = dys[i] ? dys[i] : full(ys[i].spec(), 1.0);
+    Value dy = dys[i] ? upstream(dys[i], ys[i]) : full(ys[i].spec(), 1.0);
     Value& sum = gradients_[slot];
     sum = sum ? add(sum, dy) : std::move(dy);
   }

@@ -99,7 +99,5 @@ Value cast(const Value& x, DType dtype);
 Value scalar_like(const Value& x, double value);
 inline Value add(const Value& a, double b) { return add(a, scalar_like(a, b)); }
 inline Value mul(const Value& a, double b) { return mul(a, scalar_like(a, b)); }
-// Sums x over the axes along which `shape` was broadcast to x's shape.
-Value sum_to(const Value& x, const Shape& shape);
 
 }  // namespace mge

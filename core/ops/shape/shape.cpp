@@ -287,5 +287,10 @@ Value squeeze(const Value& x, const Dims& axes) {
   return axes.empty() ? x : call(RemoveAxis{axes}, x);
 }
 Value contiguous(const Value& x) { return x.row_major() ? x : call(Contiguous{}, x); }
+Value on_device(const Value& x, const Device& device) {
+  Value out = call(Identity{}, x);
+  out.impl()->spec.device = device;
+  return out;
+}
 
 }  // namespace mge

@@ -157,6 +157,8 @@ Value sum_to(const Value& x, const Shape& shape);
 Value expand_dims(const Value& x, const Dims& axes);
 Value squeeze(const Value& x, const Dims& axes);
 Value contiguous(const Value& x);
+// The same tensor under the name of another device of this machine.
+Value on_device(const Value& x, const Device& device);
 Value concat(Values inputs, std::int64_t axis);
 Value stack(Values inputs, std::int64_t axis);
 // Any number of parts, whose sizes add up to the axis.

@@ -1,0 +1,52 @@
+"""OpenMGE: programs written for MegEngine, on today's Python, fast on CPUs.
+
+>>> import megengine as mge
+>>> mge.tensor([1.0, 2.0]) + 1
+Tensor([2. 3.], device=xpux:0)
+"""
+
+from . import version
+from .tensor import Parameter, Tensor, tensor  # isort: skip
+from . import autodiff, config, core, device, functional
+from .device import (
+    coalesce_free_memory,
+    get_allocated_memory,
+    get_default_device,
+    get_device_count,
+    get_max_allocated_memory,
+    get_max_reserved_memory,
+    get_mem_status_bytes,
+    get_reserved_memory,
+    is_cuda_available,
+    reset_max_memory_stats,
+    set_default_device,
+)
+from .version import __version__
+
+__all__ = [
+    "Parameter",
+    "Tensor",
+    "__version__",
+    "autodiff",
+    "coalesce_free_memory",
+    "config",
+    "core",
+    "device",
+    "functional",
+    "get_allocated_memory",
+    "get_default_device",
+    "get_device_count",
+    "get_max_allocated_memory",
+    "get_max_reserved_memory",
+    "get_mem_status_bytes",
+    "get_reserved_memory",
+    "is_cuda_available",
+    "reset_max_memory_stats",
+    "set_default_device",
+    "tensor",
+    "version",
+]
+
+
+def _full_sync() -> None:
+    """Waits for running ops: there are none, since each runs when it is called."""

@@ -1,0 +1,1 @@
+"""What lies below the public modules: the bound core and the names that programs import from here."""

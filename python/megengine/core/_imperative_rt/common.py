@@ -1,0 +1,5 @@
+"""Devices."""
+
+from ..._core import CompNode
+
+__all__ = ["CompNode"]

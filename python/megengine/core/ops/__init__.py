@@ -1,0 +1,5 @@
+"""Ops as Python objects."""
+
+from . import builtin
+
+__all__ = ["builtin"]

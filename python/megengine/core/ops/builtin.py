@@ -1,0 +1,50 @@
+"""One class for each op of the core, made from its list of fields.
+
+An op object holds attributes; :func:`~megengine.core._imperative_rt.core2.apply` runs it:
+
+>>> import megengine as mge
+>>> from megengine.core.ops import builtin
+>>> from megengine.core._imperative_rt.core2 import apply
+>>> (y,) = apply(builtin.Elemwise(mode="exp"), mge.tensor([0.0]))
+>>> y
+Tensor([1.], device=xpux:0)
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from ..._core import OpDef, op_types
+
+__all__ = ["OpDef"]
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def _assign(self: OpDef, name: str, value: Any) -> None:
+    self._set_field(name, value)
+
+
+def _op_class(info: dict[str, Any]) -> type[OpDef]:
+    """The Python class of one op; enum fields become nested enums (``Elemwise.Mode``)."""
+    name = info["name"]
+    fields = ", ".join(f"{field}={default!r}" for field, default, _ in info["fields"])
+    members: dict[str, Any] = {
+        "__doc__": f"{name}({fields})",
+        "__module__": __name__,
+        "__setattr__": _assign,
+        "_type_name": name,
+    }
+    for field, _, choices in info["fields"]:
+        if choices:
+            members[_camel(field)] = enum.Enum(_camel(field), choices, qualname=f"{name}.{_camel(field)}")  # type: ignore[misc]
+    return type(name, (OpDef,), members)
+
+
+for _info in op_types():
+    globals()[_info["name"]] = _op_class(_info)
+    __all__.append(_info["name"])
+del _info

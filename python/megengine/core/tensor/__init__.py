@@ -1,0 +1,1 @@
+"""Tensor helpers under the reference's names."""

@@ -1,0 +1,116 @@
+"""Tensor and Parameter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from .core.tensor import array_method
+from .core.tensor.array_method import ArrayMethodMixin
+from .core.tensor.dtype import is_bfloat16
+from .device import as_device, get_default_device
+
+__all__ = ["ArrayMethodMixin", "Parameter", "Tensor", "as_device", "get_default_device", "tensor"]
+
+
+class Tensor(_core.Tensor, ArrayMethodMixin):
+    """A multi-dimensional array of one dtype on one device.
+
+    Args:
+        data: numbers, nested sequences of them, a NumPy array or a Tensor; it is copied.
+        dtype: a NumPy dtype or its name. Without one, float64 data becomes float32 and 64-bit
+            integers become int32 (with a warning where one does not fit).
+        device: a name such as ``"cpu0"`` or ``"xpux"`` (any); the default device without one.
+        name: a label.
+
+    Raises:
+        TypeError: for data that are not numbers or booleans.
+
+    A Tensor is a slot that holds an immutable value: ``x[i] = v`` and ``x += y`` put a new value
+    into the slot. So ``x[i][j] = v`` changes nothing: ``x[i]`` is a Tensor of its own.
+
+    >>> import megengine as mge
+    >>> mge.Tensor([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[1. 2.]
+     [3. 4.]], device=xpux:0)
+    >>> mge.Tensor([1, 2, 3]).dtype
+    dtype('int32')
+    """
+
+    @property
+    def requires_grad(self) -> bool:
+        """Reserved: gradients are asked for with :class:`~megengine.autodiff.GradManager`."""
+        raise AttributeError("requires_grad is reserved for future use")
+
+    @property
+    def format(self) -> str:
+        """The name of the memory format; strides carry it here, so it is always ``"default"``."""
+        return "default"
+
+    def to(self, device: Any, *, _borrow: bool = False) -> Tensor:
+        """The tensor on another device.
+
+        >>> import megengine as mge
+        >>> mge.tensor([1.0]).to("cpu0")
+        Tensor([1.], device=cpu0:0)
+        """
+        return self._moved(device)
+
+    def set_value(self, value: Any) -> None:
+        """Puts another value, of any shape, into this tensor."""
+        self._reset(value)
+
+    def reset_zero(self) -> None:
+        """Sets every element to 0."""
+        self *= 0
+
+    def __repr__(self) -> str:
+        with np.printoptions(precision=4, suppress=False):
+            # NumPy prints bfloat16 less well than float32, which holds it exactly.
+            array = self.numpy()
+            text = str(array.astype(np.float32) if is_bfloat16(self.dtype) else array)
+        dtype = "" if self.dtype == np.float32 else f", dtype={self.dtype}"
+        return f"{type(self).__name__}({text}{dtype}, device={self.device})"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        if spec and self.size == 1:
+            return format(self.item(), spec)
+        return format(str(self), spec)
+
+    def __copy__(self) -> Tensor:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        out = type(self)(self._copied())
+        out.name = self.name
+        out.__dict__.update(self.__dict__)
+        memo[id(self)] = out
+        return out
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        # A call of the class, which the reference's unpickler understands too.
+        return type(self), (np.ascontiguousarray(self.numpy()), str(self.dtype), str(self.device))
+
+
+tensor = Tensor
+
+
+class Parameter(Tensor):
+    """A Tensor that a module owns and an optimizer updates.
+
+    >>> import megengine as mge
+    >>> mge.Parameter([1.0, 2.0])
+    Parameter([1. 2.], device=xpux:0)
+    """
+
+
+_core.set_tensor_class(Tensor)
+
+# Last, because megengine.functional imports the classes above.
+from . import functional  # noqa: E402
+
+array_method.F = functional
