@@ -1,7 +1,6 @@
 // The tape, and nodes whose gradient is a Python function.
 #include "core/autodiff/tape.h"
 
-#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>

@@ -6,7 +6,6 @@ NB_MODULE(_core, m) {
   bind_runtime(m);
   bind_convert(m);
   bind_tensor(m);
-  bind_operators(m);
   bind_ops(m);
   bind_autodiff(m);
 }

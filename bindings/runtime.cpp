@@ -1,5 +1,4 @@
 // Devices, threads, memory.
-#include <nanobind/stl/string.h>
 
 #include "bindings/tensor.h"
 #include "core/kernels/cpu/parallel.h"

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
@@ -98,7 +100,6 @@ int tensor_setitem(PyObject* self, PyObject* key, PyObject* value);   // indexin
 const PyType_Slot* operator_slots(std::size_t& count);                // operators.cpp
 
 void bind_tensor(nb::module_& m);
-void bind_operators(nb::module_& m);
 void bind_convert(nb::module_& m);
 void bind_ops(nb::module_& m);
 void bind_autodiff(nb::module_& m);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ def _to_arrays(value: Any) -> Any:
     return value
 
 
-class ArrayMethodMixin(abc.ABC):
+class ArrayMethodMixin:
     """Methods that :class:`~megengine.Tensor` shares with NumPy's arrays."""
 
     __slots__ = ()
