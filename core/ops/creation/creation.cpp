@@ -1,0 +1,92 @@
+#include "core/ops/creation/creation.h"
+
+#include "core/kernels/cpu/copy.h"
+#include "core/tensor/fill.h"
+
+namespace mge {
+namespace {
+
+Spec vector_spec(const char* op, std::int64_t num, DType dtype, const Device& device) {
+  if (num < 0) fail_value(op, "expected a number of elements >= 0, got ", num);
+  Spec out(dtype, {num});
+  count(out.shape);  // raises where it is too large to count
+  out.device = device;
+  return out;
+}
+
+}  // namespace
+
+// ---- Fill, FillLike
+// -------------------------------------------------------------------------------
+
+Values execute(const Fill& op, Values& in) {
+  Shape shape = op.shape;
+  if (!in.empty()) {
+    const Value& v = in[0];
+    if (v.ndim() > 1 || !is_integer(v.dtype()) || v.size() > kMaxDims) {
+      fail_type("Fill", "expected the shape as a 1-d integer tensor, got ", v.dtype(), " of shape ",
+                v.shape());
+    }
+    shape = Dims::filled(static_cast<int>(v.size()), 0);
+    cpu::copy(v.view(), {shape.begin(), DType::int64, v.shape(), row_major(v.shape())});
+  }
+  for (std::int64_t n : shape) {
+    if (n < 0) fail_value("Fill", "expected sizes >= 0, got shape ", shape);
+  }
+  Spec spec(op.dtype, shape);
+  spec.device = op.comp_node;
+  return {full(spec, op.value)};
+}
+REGISTER_OP(Fill);
+
+Values execute(const FillLike& op, Values& in) {
+  if (in.size() != 1) fail_type("FillLike", "expected 1 input, got ", in.size());
+  return {full(in[0].spec(), op.value)};
+}
+REGISTER_OP(FillLike);
+
+// ---- Linspace, Arange, Eye
+// ------------------------------------------------------------------------
+
+Specs infer(const Linspace& op, const Specs&) {
+  return {vector_spec("Linspace", op.num, op.dtype, op.comp_node)};
+}
+REGISTER_OP(Linspace);
+
+Specs infer(const Arange& op, const Specs&) {
+  return {vector_spec("Arange", op.num, op.dtype, op.comp_node)};
+}
+REGISTER_OP(Arange);
+
+Specs infer(const Eye& op, const Specs&) {
+  if (op.rows < 0 || op.columns < 0) {
+    fail_value("Eye", "expected sizes >= 0, got ", op.rows, " and ", op.columns);
+  }
+  Spec out(op.dtype, {op.rows, op.columns});
+  count(out.shape);
+  out.device = op.comp_node;
+  return {out};
+}
+REGISTER_OP(Eye);
+
+// ---- as functions
+// ---------------------------------------------------------------------------------
+
+Value filled(const Spec& spec, double value) {
+  // A new value of that format through the op, so that a trace sees where it comes from.
+  const Strides strides = dense_like(spec.shape, spec.strides);
+  if (is_row_major(spec.shape, strides)) {
+    return std::move(call_all(
+        Fill{.shape = spec.shape, .value = value, .dtype = spec.dtype, .comp_node = spec.device},
+        {})[0]);
+  }
+  Spec dense = spec;
+  dense.strides = strides;
+  return full(dense, value);
+}
+
+Value arange(std::int64_t n, DType dtype, const Device& device) {
+  return std::move(call_all(Arange{.num = n, .dtype = dtype, .comp_node = device}, {})[0]);
+}
+
+}  // namespace mge

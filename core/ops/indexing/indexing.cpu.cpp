@@ -1,0 +1,23 @@
+#include "core/kernels/cpu/indexing.h"
+
+#include "core/ops/indexing/basic.h"
+
+namespace mge {
+
+void kernel(const IndexingMultiAxisVec& op, CpuContext&, Views in, MutViews out) {
+  const char* name = IndexingMultiAxisVec::traits.name;
+  const BasicPart part = basic_part(name, op, in[0].shape, in[0].strides);
+  Dims names;
+  for (std::int64_t axis : op.vec_axis) names.push_back(part.axes[static_cast<int>(axis)]);
+  const void* data = in[0].ptr<char>() + part.offset * size_of(in[0].dtype);
+  cpu::take({name, op.vec_axis, names, in.subspan(1), static_cast<int>(op.at)},
+            {data, in[0].dtype, part.shape, part.strides}, out[0]);
+}
+REGISTER_KERNEL(IndexingMultiAxisVec, cpu);
+
+void kernel(const Gather& op, CpuContext&, Views in, MutViews out) {
+  cpu::take_along("Gather", in[0], normalize_axis("Gather", op.axis, in[0].ndim()), in[1], out[0]);
+}
+REGISTER_KERNEL(Gather, cpu);
+
+}  // namespace mge
