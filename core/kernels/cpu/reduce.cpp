@@ -230,13 +230,14 @@ class Runner {
 
  private:
   void rows(const std::byte* in, std::int64_t width, std::int64_t n, const ReduceTile& tile) const {
-    if (plan_.run.in == 1 && (n > 4 || width == 1)) {
+    // Rows too short for vectors are taken one of their elements at a time, for many rows.
+    const bool short_rows = width > 1 && n <= (tile.index ? 32 : 4);
+    if (plan_.run.in == 1 && !short_rows) {
       loops_.rows(in, width, plan_.keep.in, n, tile);
       return;
     }
     alignas(64) std::byte buffer[kPack * 8];
-    if (n <= 4 && width > 1) {
-      // Rows too short for vectors: one of their elements at a time, for many rows.
+    if (short_rows) {
       for (std::int64_t i = 0; i < width; i += kPack) {
         const std::int64_t some = std::min(kPack, width - i);
         ReduceTile part = at(tile, i);
@@ -397,6 +398,27 @@ class Partials {
   bool indexed_;
 };
 
+// Runs all tasks in one go, each in two passes: `first`, whose result `between` turns into what
+// `second` subtracts.
+template <class Between, class Done>
+void run_two_passes(const Plan& plan, const ReduceLoops& first, const ReduceLoops& second,
+                    const View& in, Between&& between, Done&& done) {
+  const Runner one(plan, first, in), two(plan, second, in);
+  for_tasks(plan, [&](std::int64_t tile, std::int64_t) {
+    alignas(64) std::byte acc[kMaxWidth * 8];
+    alignas(64) double shift[kMaxWidth];
+    const Task task = task_at(plan, tile, 0);
+    const ReduceTile t{acc, nullptr, nullptr, 0};
+    one.fill(task, t);
+    one.run(task, t);
+    between(task, t, shift);
+    const ReduceTile u{acc, nullptr, shift, 0};
+    two.fill(task, u);
+    two.run(task, u);
+    done(task, u);
+  });
+}
+
 // Runs all tasks and hands the accumulators of each tile to done(task, tile).
 template <class Done>
 void run_all(const Plan& plan, const ReduceLoops& loops, const View& in, bool indexed,
@@ -451,17 +473,22 @@ void variance(bool root, const View& in, const MutView& out) {
   const ReduceLoops squares = MGE_DISPATCH(reduce_loops)(ReduceMode::sum_squares, in.dtype, true);
   const Plan plan = make_plan(in, out, false);
   const double count = static_cast<double>(plan.count);
-  const Scratch mean(static_cast<std::size_t>(out.size()) * sizeof(double));
-  run_all(plan, sum, in, false, nullptr, [&](const Task& task, const ReduceTile& tile) {
-    double* to = mean.as<double>() + task.outer * plan.keep.n + task.first;
+  const auto mean_of = [&](const Task& task, const ReduceTile& tile, double* mean) {
     for (std::int64_t i = 0; i < task.width; ++i) {
-      to[i] = static_cast<const double*>(tile.acc)[i] / count;
+      mean[i] = static_cast<const double*>(tile.acc)[i] / count;
     }
-  });
+  };
   const Writer writer(plan, {.mean = true, .root = root}, out);
-  run_all(
-      plan, squares, in, false, mean.as<double>(),
-      [&](const Task& task, const ReduceTile& tile) { writer.write(task, tile.acc, squares.acc); });
+  const auto write = [&](const Task& task, const ReduceTile& tile) {
+    writer.write(task, tile.acc, squares.acc);
+  };
+  // While what a task reads still lies in cache, it is read twice by the same task.
+  if (plan.chunks == 1) return run_two_passes(plan, sum, squares, in, mean_of, write);
+  const Scratch means(static_cast<std::size_t>(out.size()) * sizeof(double));
+  run_all(plan, sum, in, false, nullptr, [&](const Task& task, const ReduceTile& tile) {
+    mean_of(task, tile, means.as<double>() + task.outer * plan.keep.n + task.first);
+  });
+  run_all(plan, squares, in, false, means.as<double>(), write);
 }
 
 void arg_reduce(bool largest, const View& in, const MutView& out) {
