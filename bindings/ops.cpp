@@ -110,11 +110,60 @@ Values inputs_of(const Op& op, PyObject* const* args, std::size_t n) {
   return std::move(in.values);
 }
 
-nb::object outputs_to_python(Values out) {
-  nb::list list;
-  for (Value& v : out) list.append(wrapped(std::move(v)));
+PyObject* outputs_to_python(Values out) {
+  PyObject* list = PyList_New(static_cast<Py_ssize_t>(out.size()));
+  if (!list) throw nb::python_error();
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), wrap(std::move(out[i])));
+  }
   return list;
 }
+
+const OpRef& op_of(PyObject* o) {
+  PyOp* op = nullptr;
+  if (!nb::try_cast<PyOp*>(nb::handle(o), op) || !op) {
+    fail_type("apply", "expected an op (builtin.X(...)), got ", Py_TYPE(o)->tp_name);
+  }
+  return op->op;
+}
+
+// Other Python threads run during an op that is worth the hand-over.
+constexpr std::int64_t kReleaseGil = 1 << 17;
+Values run(const OpRef& op, Values in) {
+  std::int64_t most = 0;
+  for (const Value& v : in) most = std::max(most, v.size());
+  if (most < kReleaseGil) return apply(op, std::move(in));
+  nb::gil_scoped_release release;
+  return apply(op, std::move(in));
+}
+
+Values run_call(PyObject* const* args, Py_ssize_t n) {
+  if (n < 1) fail_type("apply", "expected an op and its inputs");
+  const OpRef op = op_of(args[0]);
+  return run(op, inputs_of(*op, args + 1, static_cast<std::size_t>(n - 1)));
+}
+
+// apply(op, *inputs) -> list of outputs; call(op, *inputs) -> the only output. Plain C functions,
+// because every call of a layer goes through one of them.
+PyObject* py_apply(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guarded<PyObject*>(nullptr, [&] { return outputs_to_python(run_call(args, n)); });
+}
+PyObject* py_call(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guarded<PyObject*>(nullptr, [&] {
+    Values out = run_call(args, n);
+    if (out.size() != 1) fail_value("call", "expected an op with one output, it has ", out.size());
+    return wrap(std::move(out[0]));
+  });
+}
+template <class F>
+PyCFunction as_c_function(F* f) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
+}
+PyMethodDef g_methods[] = {
+    {"apply", as_c_function(py_apply), METH_FASTCALL, "apply(op, *inputs) -> list of output Tensors."},
+    {"call", as_c_function(py_call), METH_FASTCALL, "call(op, *inputs) -> the output Tensor of an op that has one."},
+    {nullptr, nullptr, 0, nullptr},
+};
 
 }  // namespace
 
@@ -149,25 +198,13 @@ void bind_ops(nb::module_& m) {
         self.op = type.create(values);
       }, nb::arg("name"), nb::arg("value").none());
 
-  m.def(
-      "apply",
-      [](nb::args args) -> nb::object {
-        if (args.size() == 0) fail_type("apply", "expected an op and its inputs");
-        PyOp* op = nullptr;
-        nb::object first = args[0];
-        if (!nb::try_cast<PyOp*>(first, op) || !op) {
-          fail_type("apply", "expected an op (builtin.X(...)), got ", Py_TYPE(first.ptr())->tp_name);
-        }
-        PyObject* const* items = reinterpret_cast<PyTupleObject*>(args.ptr())->ob_item + 1;
-        return outputs_to_python(apply(op->op, inputs_of(*op->op, items, args.size() - 1)));
-      },
-      "apply(op, *inputs) -> list of output Tensors.");
+  if (PyModule_AddFunctions(m.ptr(), g_methods) != 0) throw nb::python_error();
   m.def(
       "decompose",
       [](PyOp& op, nb::args args) -> nb::object {
         if (!op.op->type->decompose) fail_value(op.op->name(), "has no decomposition");
         PyObject* const* items = reinterpret_cast<PyTupleObject*>(args.ptr())->ob_item;
-        return outputs_to_python(op.op->type->decompose(*op.op, inputs_of(*op.op, items, args.size())));
+        return nb::steal(outputs_to_python(op.op->type->decompose(*op.op, inputs_of(*op.op, items, args.size()))));
       },
       "The outputs of an op, computed by its decomposition into other ops.");
   m.def(
