@@ -1,6 +1,7 @@
 // Value: an immutable handle of a tensor. Copying one is a reference count; views share storage.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -105,26 +106,83 @@ class Value {
   Ref<ValueImpl> impl_;
 };
 
-// A few values; most ops have one output and up to three inputs.
+// A few values. Most ops have one output and up to three inputs: four live inline.
 class Values {
  public:
   Values() = default;
-  Values(std::initializer_list<Value> vs) : v_(vs) {}
-  explicit Values(std::size_t n) : v_(n) {}
-  std::size_t size() const { return v_.size(); }
-  bool empty() const { return v_.empty(); }
-  Value& operator[](std::size_t i) { return v_[i]; }
-  const Value& operator[](std::size_t i) const { return v_[i]; }
-  void push_back(Value v) { v_.push_back(std::move(v)); }
-  Value* begin() { return v_.data(); }
-  Value* end() { return v_.data() + v_.size(); }
-  const Value* begin() const { return v_.data(); }
-  const Value* end() const { return v_.data() + v_.size(); }
-  operator std::span<const Value>() const { return v_; }
-  operator std::span<Value>() { return v_; }
+  explicit Values(std::size_t n) { resize(n); }
+  Values(std::initializer_list<Value> vs) {
+    reserve(vs.size());
+    for (const Value& v : vs) push_back(v);
+  }
+  Values(const Values& o) {
+    reserve(o.size_);
+    for (const Value& v : o) push_back(v);
+  }
+  Values(Values&& o) noexcept { take(o); }
+  Values& operator=(Values o) noexcept {
+    clear();
+    more_.reset();
+    take(o);
+    return *this;
+  }
+  ~Values() = default;
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  Value& operator[](std::size_t i) { return data_[i]; }
+  const Value& operator[](std::size_t i) const { return data_[i]; }
+  void push_back(Value v) {
+    reserve(size_ + 1);
+    data_[size_++] = std::move(v);
+  }
+  void clear() {
+    for (std::size_t i = 0; i < size_; ++i) data_[i] = Value{};
+    size_ = 0;
+  }
+  Value* begin() { return data_; }
+  Value* end() { return data_ + size_; }
+  const Value* begin() const { return data_; }
+  const Value* end() const { return data_ + size_; }
+  operator std::span<const Value>() const { return {data_, size_}; }
+  operator std::span<Value>() { return {data_, size_}; }
 
  private:
-  std::vector<Value> v_;
+  static constexpr std::size_t kInline = 4;
+
+  void resize(std::size_t n) {
+    reserve(n);
+    size_ = n;
+  }
+  void reserve(std::size_t n) {
+    if (n <= capacity_) return;
+    const std::size_t capacity = std::max(n, 2 * capacity_);
+    auto bigger = std::make_unique<Value[]>(capacity);
+    std::move(data_, data_ + size_, bigger.get());
+    more_ = std::move(bigger);
+    data_ = more_.get();
+    capacity_ = capacity;
+  }
+  void take(Values& o) noexcept {
+    size_ = o.size_;
+    if (o.more_) {
+      more_ = std::move(o.more_);
+      data_ = more_.get();
+      capacity_ = o.capacity_;
+    } else {
+      data_ = inline_;
+      capacity_ = kInline;
+      std::move(o.inline_, o.inline_ + size_, inline_);
+    }
+    o.data_ = o.inline_;
+    o.capacity_ = kInline;
+    o.size_ = 0;
+  }
+
+  Value inline_[kInline];
+  std::unique_ptr<Value[]> more_;
+  Value* data_ = inline_;
+  std::size_t size_ = 0, capacity_ = kInline;
 };
 using Specs = std::vector<Spec>;
 
