@@ -1,10 +1,11 @@
-"""Shared pytest set-up: one seed for the session, printed, and given to everything that draws numbers."""
+"""Shared pytest set-up: one seed for the session, printed, and given to everything that draws
+numbers.
+"""
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -14,7 +15,10 @@ from tests.ops import record
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--seed", type=int, default=int(os.environ.get("MGE_TEST_SEED", "0")), help="seed of all random inputs"
+        "--seed",
+        type=int,
+        default=int(os.environ.get("MGE_TEST_SEED", "0")),
+        help="seed of all random inputs",
     )
 
 
@@ -28,12 +32,11 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _seeded(request: pytest.FixtureRequest) -> Iterator[None]:
+def _seeded(request: pytest.FixtureRequest) -> None:
     """Every test starts from the session's seed, so a test fails alone as it fails among others."""
     seed = request.config.getoption("--seed")
     random.seed(seed)
     np.random.seed(seed)
-    yield
 
 
 @pytest.fixture

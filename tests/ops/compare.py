@@ -47,7 +47,9 @@ def listed(out: Any) -> list[Any]:
 def reference_inputs(record: Record, arrays: Sequence[Array], dtype: str) -> list[Array]:
     """What the reference gets: the values that the inputs have in `dtype`."""
     return [
-        round_to(a, dtype) if record.is_data(a) else (a.astype(np.int64) if a.dtype.kind in "iu" else a)
+        round_to(a, dtype)
+        if record.is_data(a)
+        else (a.astype(np.int64) if a.dtype.kind in "iu" else a)
         for a in arrays
     ]
 
@@ -57,7 +59,9 @@ def tensor_inputs(record: Record, arrays: Sequence[Array], dtype: str) -> list[m
     out = []
     for a in arrays:
         if record.is_data(a):
-            out.append(tensor(np.rint(a) if a.dtype.kind == "f" and not is_float(dtype) else a, dtype))
+            out.append(
+                tensor(np.rint(a) if a.dtype.kind == "f" and not is_float(dtype) else a, dtype)
+            )
         else:
             out.append(tensor(a, "int32" if a.dtype.kind in "iu" else "bool"))
     return out
@@ -71,7 +75,9 @@ def is_float(dtype: str) -> bool:
 def check_close(record: Record, got: mge.Tensor, want: Any, dtype: str, what: str) -> None:
     """Shape, then values within the tolerance of the result's dtype."""
     want = np.asarray(want)
-    assert tuple(got.shape) == want.shape, f"{what}: shape {tuple(got.shape)}, expected {want.shape}"
+    assert tuple(got.shape) == want.shape, (
+        f"{what}: shape {tuple(got.shape)}, expected {want.shape}"
+    )
     name = dtype_name(got)
     a = array(got)
     if not is_float(name):
@@ -88,16 +94,19 @@ def round_overflow(exact: Array, dtype: str) -> Array:
 
 
 def close_arrays(got: Array, want: Array, tolerance: Array | float, what: str) -> None:
-    """Raises where |got - want| is over `tolerance` anywhere, or where NaN and infinities differ."""
+    """Raises where |got - want| is over `tolerance`, or where NaN and infinities differ."""
     assert got.shape == want.shape, f"{what}: shape {got.shape}, expected {want.shape}"
     with np.errstate(invalid="ignore"):
-        bad = ~((got == want) | (np.isnan(got) & np.isnan(want)) | (np.abs(got - want) <= tolerance))
+        bad = ~(
+            (got == want) | (np.isnan(got) & np.isnan(want)) | (np.abs(got - want) <= tolerance)
+        )
     if bad.any():
         i = tuple(int(k[0]) for k in np.nonzero(np.atleast_1d(bad)))
         g, w = np.atleast_1d(got)[i], np.atleast_1d(want)[i]
         t = np.broadcast_to(np.atleast_1d(tolerance), np.atleast_1d(got).shape)[i]
         raise AssertionError(
-            f"{what}: {int(bad.sum())} of {bad.size} differ; first at {i}: {g!r}, expected {w!r} within {t:.3g}"
+            f"{what}: {int(bad.sum())} of {bad.size} differ; first at {i}: {g!r}, "
+            f"expected {w!r} within {t:.3g}"
         )
 
 
@@ -109,7 +118,9 @@ def float_results(outputs: Sequence[Any]) -> list[mge.Tensor]:
 def gradients(
     record: Record, inputs: Sequence[mge.Tensor], wrt: Sequence[int], upstream: Sequence[mge.Tensor]
 ) -> tuple[list[Any], list[Array]]:
-    """(results, gradients of the inputs `wrt`) with these upstream gradients; zeros where no path leads."""
+    """(results, gradients of the inputs `wrt`) with these upstream gradients; zeros where no path
+    leads.
+    """
     for i in wrt:
         inputs[i].grad = None
     manager = GradManager().attach([inputs[i] for i in wrt])
@@ -124,7 +135,9 @@ def grad_or_zeros(x: mge.Tensor) -> Array:
     return np.zeros(tuple(x.shape)) if x.grad is None else array(x.grad)
 
 
-def random_upstream(rng: np.random.Generator, outputs: Sequence[Any], dtype: str | None = None) -> list[mge.Tensor]:
+def random_upstream(
+    rng: np.random.Generator, outputs: Sequence[Any], dtype: str | None = None
+) -> list[mge.Tensor]:
     """One random Tensor like each float result."""
     return [
         tensor(np.asarray(rng.standard_normal(tuple(y.shape))), dtype or dtype_name(y))

@@ -1,7 +1,7 @@
 """A test record: one function, an independent reference, and how to make inputs for it.
 
-Write one per function (and per interesting choice of its parameters) in ``cases/<family>.py``, in a module level
-list ``RECORDS``::
+Write one per function (and per interesting choice of its parameters) in ``cases/<family>.py``, in a
+module level list ``RECORDS``::
 
     from tests.ops.record import Record
     import megengine.functional as F
@@ -11,9 +11,9 @@ list ``RECORDS``::
         Record(
             "exp",
             fn=F.exp,                                       # Tensors -> Tensor, or a tuple of them
-            ref=np.exp,                                     # the same on float64 arrays, by NumPy alone
+            ref=np.exp,                                     # the same on float64 arrays
             inputs=lambda rng: [rng.standard_normal((3, 4))],
-            ops=("Elemwise",),                              # registry names that this record covers
+            ops=("Elemwise",),                              # registry names that it covers
             scalar=True,
         ),
         Record(
@@ -27,29 +27,35 @@ list ``RECORDS``::
 
 The dtype of a generated array is the role of that input:
 
-* floating: data. Cast to the dtype under test (for an integer dtype under test: rounded first); differentiable where
-  ``grad`` says so.
-* integer: an index or a label. Given as int32 whatever the dtype under test, never differentiated. Where the data
-  itself is integer (bitwise operators), set ``int_data=True``: then integer arrays are cast to the dtype under test.
+* floating: data. Cast to the dtype under test (for an integer dtype under test: rounded first);
+  differentiable where ``grad`` says so.
+* integer: an index or a label. Given as int32 whatever the dtype under test, never differentiated.
+  Where the data itself is integer (bitwise operators), set ``int_data=True``: then integer arrays
+  are cast to the dtype under test.
 * bool: a mask, given as bool.
 
 What the checks in ``test_records.py`` do with it:
 
-* values: for each of ``dtypes``, against ``ref`` on the float64 (int64 for integer dtypes) values that the inputs have
-  after the cast. 16-bit results may be off by half a unit in the last place of the exact result plus the float32
-  tolerance: compute in float32, round once. Loosen with ``tol`` where a function is a chain of several ops.
-* the dtype of the result: that of the data for float results, bool for bool, int32 for integers; else ``out_dtype``.
-* gradients, float64: a directional difference of ``ref`` against the gradient, with a random upstream gradient; order 2
-  likewise, on the gradient itself (``order=1`` turns it off).
-* layouts: transposed, sliced, reversed and broadcast inputs give what their contiguous copies give, values and gradients.
+* values: for each of ``dtypes``, against ``ref`` on the float64 (int64 for integer dtypes) values
+  that the inputs have after the cast. 16-bit results may be off by half a unit in the last place of
+  the exact result plus the float32 tolerance: compute in float32, round once. Loosen with ``tol``
+  where a function is a chain of several ops.
+* the dtype of the result: that of the data for float results, bool for bool, int32 for integers;
+  else ``out_dtype``.
+* gradients, float64: a directional difference of ``ref`` against the gradient, with a random
+  upstream gradient; order 2 likewise, on the gradient itself (``order=1`` turns it off).
+* layouts: transposed, sliced, reversed and broadcast inputs give what their contiguous copies give,
+  values and gradients.
 * channels-last, where an input has four dimensions.
-* size 0: axis 0 of every input cut to nothing (where they agree on its size), or ``empty``'s own lists of inputs; where
-  ``ref`` raises, ``fn`` must raise too. scalars: 0-d inputs, where ``scalar`` is set.
-* fused ops against their decompositions; one thread against two, bit for bit (on ``large`` where given); and the values
-  once more under ``MGE_CPU_ISA=avx2``.
+* size 0: axis 0 of every input cut to nothing (where they agree on its size), or ``empty``'s own
+  lists of inputs; where ``ref`` raises, ``fn`` must raise too. scalars: 0-d inputs, where
+  ``scalar`` is set.
+* fused ops against their decompositions; one thread against two, bit for bit (on ``large`` where
+  given); and the values once more under ``MGE_CPU_ISA=avx2``.
 
-Inputs should keep clear of kinks (ties of max, 0 for relu, integers for floor) by much more than 1e-4: a difference
-taken across a kink is no derivative. Values at such points belong into plain tests.
+Inputs should keep clear of kinks (ties of max, 0 for relu, integers for floor) by much more than
+1e-4: a difference taken across a kink is no derivative. Values at such points belong into plain
+tests.
 """
 
 from __future__ import annotations
@@ -68,8 +74,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTS = ("int8", "uint8", "int16", "uint16", "int32", "int64")
 
-# (relative, absolute) tolerance of a single op, per dtype of the result. For the 16-bit types these are added to
-# half a unit in the last place.
+# (relative, absolute) tolerance of a single op, per dtype of the result. For the 16-bit types these
+# are added to half a unit in the last place.
 DEFAULT_TOLERANCE: dict[str, tuple[float, float]] = {
     "float64": (1e-12, 1e-12),
     "float32": (2e-6, 2e-6),
@@ -87,11 +93,13 @@ class Record:
     Args:
         name: unique; may hold letters, digits and ``-_.``.
         fn: takes Tensors, returns a Tensor or a tuple or list of them.
-        ref: takes float64 (or int64, bool) arrays, returns an array or a tuple. Must not use megengine.
+        ref: takes float64 (or int64, bool) arrays, returns an array or a tuple. Must not use
+            megengine.
         inputs: takes a ``numpy.random.Generator``, returns a list of arrays.
         ops: names of the registered ops that the record exercises, forward and backward.
         dtypes: dtypes of the data inputs to test values in.
-        tol: dtype -> (rtol, atol), over the defaults. A 16-bit entry replaces the rounding rule as well.
+        tol: dtype -> (rtol, atol), over the defaults. A 16-bit entry replaces the rounding rule as
+            well.
         out_dtype: dtype under test -> dtype expected of the (first) result.
         grad: indices of the inputs to differentiate; None means every floating input, () none.
         order: 0, 1 or 2: the highest order of derivative to check.
@@ -99,7 +107,8 @@ class Record:
         int_data: integer inputs are data (see above).
         layouts: run the layout checks.
         channels_last: run the channels-last check where an input has four dimensions.
-        empty: True for the automatic size-0 variant, False for none, or a function that returns lists of inputs.
+        empty: True for the automatic size-0 variant, False for none, or a function that returns
+            lists of inputs.
         scalar: also run on 0-d inputs.
         large: a second generator whose inputs are big enough to be cut among threads.
     """
@@ -148,7 +157,9 @@ class Record:
         if dtype in self.tol:
             rtol, atol = self.tol[dtype]
             return rtol * magnitude + atol
-        base = self.tol.get("float32", DEFAULT_TOLERANCE["float32"]) if UNIT_ROUNDOFF[dtype] else None
+        base = (
+            self.tol.get("float32", DEFAULT_TOLERANCE["float32"]) if UNIT_ROUNDOFF[dtype] else None
+        )
         rtol, atol = base or DEFAULT_TOLERANCE[dtype]
         return (rtol + 1.01 * UNIT_ROUNDOFF[dtype]) * magnitude + atol + SMALLEST_SUBNORMAL[dtype]
 
@@ -172,7 +183,9 @@ def round_to(a: Array, dtype: str) -> Array:
 
 
 def all_records() -> list[Record]:
-    """The records of every module of tests.ops.cases, in order of module and list; names are unique."""
+    """The records of every module of tests.ops.cases, in order of module and list; names are
+    unique.
+    """
     package = importlib.import_module("tests.ops.cases")
     records: list[Record] = []
     for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
@@ -185,7 +198,8 @@ def all_records() -> list[Record]:
 
 
 def covered_elsewhere() -> dict[str, str]:
-    """Ops that no record can hold (random ones, in-place steps): name -> the test file that covers it, relative to tests/.
+    """Ops that no record can hold (random ones, in-place steps): name -> the test file that covers
+    it, relative to tests/.
 
     A case module lists its own in a dict ``COVERED_ELSEWHERE``.
     """

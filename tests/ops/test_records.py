@@ -21,8 +21,8 @@ from tests.ops.compare import (
     close_arrays,
     dtype_name,
     float_results,
-    gradients,
     grad_or_zeros,
+    gradients,
     inner,
     is_float,
     listed,
@@ -110,7 +110,9 @@ def test_empty(record: Record) -> None:
 
 
 def check_empty_gradient(record: Record, arrays: Sequence[Array]) -> None:
-    """Backward through a size-0 call gives gradients of the inputs' shapes, finite where they have elements."""
+    """Backward through a size-0 call gives gradients of the inputs' shapes, finite where they have
+    elements.
+    """
     wrt = record.differentiable(arrays)
     if not wrt:
         return
@@ -133,9 +135,13 @@ def difference(f: Any, point: Sequence[Array], direction: Sequence[Array | None]
     return [(a - b) / (2 * STEP) for a, b in zip(ahead, behind, strict=True)]
 
 
-def directions(rng: np.random.Generator, arrays: Sequence[Array], wrt: Sequence[int]) -> list[Array | None]:
+def directions(
+    rng: np.random.Generator, arrays: Sequence[Array], wrt: Sequence[int]
+) -> list[Array | None]:
     """A random direction for each differentiated input."""
-    return [np.asarray(rng.standard_normal(a.shape)) if i in wrt else None for i, a in enumerate(arrays)]
+    return [
+        np.asarray(rng.standard_normal(a.shape)) if i in wrt else None for i, a in enumerate(arrays)
+    ]
 
 
 def differentiable_records(order: int) -> list[Record]:
@@ -163,7 +169,9 @@ def test_gradient(record: Record) -> None:
         got = sum(float(np.sum(g * direction[i])) for g, i in zip(grads, wrt, strict=True))
         check_slope(record, got, want, "gradient")
     for g, i in zip(grads, wrt, strict=True):
-        assert g.shape == arrays[i].shape, f"gradient of input {i}: shape {g.shape}, expected {arrays[i].shape}"
+        assert g.shape == arrays[i].shape, (
+            f"gradient of input {i}: shape {g.shape}, expected {arrays[i].shape}"
+        )
 
 
 def check_slope(record: Record, got: float, want: float, what: str) -> None:
@@ -171,11 +179,17 @@ def check_slope(record: Record, got: float, want: float, what: str) -> None:
     rtol, atol = record.grad_tol
     scale = max(1.0, abs(want))
     assert np.isfinite(got), f"{what} of {record.name}: {got}"
-    assert abs(got - want) <= rtol * scale + atol, f"{what} of {record.name}: {got!r}, difference {want!r}"
+    assert abs(got - want) <= rtol * scale + atol, (
+        f"{what} of {record.name}: {got!r}, difference {want!r}"
+    )
 
 
 def second_order(
-    record: Record, inputs: Sequence[mge.Tensor], wrt: Sequence[int], upstream: Sequence[mge.Tensor], u: Sequence[mge.Tensor]
+    record: Record,
+    inputs: Sequence[mge.Tensor],
+    wrt: Sequence[int],
+    upstream: Sequence[mge.Tensor],
+    u: Sequence[mge.Tensor],
 ) -> tuple[list[Array], list[Array]]:
     """Gradients of sum(u * gradient) with respect to the inputs and to the upstream gradients."""
     followed = [inputs[i] for i in wrt] + list(upstream)
@@ -186,7 +200,9 @@ def second_order(
         inner_manager = GradManager().attach([inputs[i] for i in wrt])
         with inner_manager:
             inner_manager.backward(float_results(listed(record.fn(*inputs))), list(upstream))
-        pairs = [(inputs[i].grad, w) for i, w in zip(wrt, u, strict=True) if inputs[i].grad is not None]
+        pairs = [
+            (inputs[i].grad, w) for i, w in zip(wrt, u, strict=True) if inputs[i].grad is not None
+        ]
         for x in followed:
             x.grad = None
         if pairs:
@@ -205,7 +221,10 @@ def test_second_order(record: Record) -> None:
     by_input, by_upstream = second_order(record, inputs, wrt, upstream, u)
 
     def slope(xs: Sequence[Array], dys: Sequence[Array]) -> float:
-        ts = [tensor(x, "float64") if i in wrt else t for i, (x, t) in enumerate(zip(xs, inputs, strict=True))]
+        ts = [
+            tensor(x, "float64") if i in wrt else t
+            for i, (x, t) in enumerate(zip(xs, inputs, strict=True))
+        ]
         _, grads = gradients(record, ts, wrt, [tensor(d, "float64") for d in dys])
         return sum(float(np.sum(g * array(w))) for g, w in zip(grads, u, strict=True))
 
@@ -255,7 +274,9 @@ def broadcast(a: Array, dtype: str) -> tuple[mge.Tensor, Array] | None:
 def physical_channels_last(a: Array, dtype: str) -> tuple[mge.Tensor, Array] | None:
     if a.ndim != 4:
         return None
-    return F.transpose(tensor(np.ascontiguousarray(a.transpose(0, 2, 3, 1)), dtype), (0, 3, 1, 2)), a
+    return F.transpose(
+        tensor(np.ascontiguousarray(a.transpose(0, 2, 3, 1)), dtype), (0, 3, 1, 2)
+    ), a
 
 
 LAYOUTS = {
@@ -273,7 +294,8 @@ def layout_cases() -> Iterator[Any]:
         names = list(LAYOUTS)[:-1] if r.layouts else []
         if r.channels_last and any(a.ndim == 4 for a in arrays):
             names.append("channels_last")
-        yield from (pytest.param(r, n, id=f"{r.name}-{n}") for n in names if any(LAYOUTS[n](a[:0], "bool") or a.ndim for a in arrays))
+        if any(a.ndim for a in arrays):
+            yield from (pytest.param(r, n, id=f"{r.name}-{n}") for n in names)
 
 
 def input_dtype(record: Record, a: Array) -> str:
@@ -284,9 +306,11 @@ def input_dtype(record: Record, a: Array) -> str:
 
 @pytest.mark.parametrize(("record", "layout"), list(layout_cases()))
 def test_layouts(record: Record, layout: str) -> None:
-    """All inputs in this layout, then each alone, against contiguous copies: values and gradients."""
+    """All inputs in this layout, then each alone: as contiguous copies, values and gradients."""
     arrays = [np.rint(a) if not is_float(input_dtype(record, a)) else a for a in record.arrays()]
-    able = [i for i, a in enumerate(arrays) if a.ndim and LAYOUTS[layout](a, input_dtype(record, a))]
+    able = [
+        i for i, a in enumerate(arrays) if a.ndim and LAYOUTS[layout](a, input_dtype(record, a))
+    ]
     for chosen in [able] + ([[i] for i in able] if len(able) > 1 else []):
         strided, plain = [], []
         for i, a in enumerate(arrays):
@@ -298,7 +322,9 @@ def test_layouts(record: Record, layout: str) -> None:
         compare_layouts(record, strided, plain, f"{record.name}, {layout} inputs {chosen}")
 
 
-def compare_layouts(record: Record, strided: list[mge.Tensor], plain: list[mge.Tensor], what: str) -> None:
+def compare_layouts(
+    record: Record, strided: list[mge.Tensor], plain: list[mge.Tensor], what: str
+) -> None:
     """Values and gradients on `strided` are those on `plain`."""
     for s, p in zip(strided, plain, strict=True):
         np.testing.assert_array_equal(array(s), array(p), err_msg=f"{what}: the view itself")
@@ -337,7 +363,11 @@ def results_and_gradients(record: Record, arrays: Sequence[Array], dtype: str) -
 @over(RECORDS)
 def test_threads(record: Record) -> None:
     """Results and gradients are bit for bit the same on one thread and on three."""
-    arrays = [np.asarray(a) for a in record.large(record.generator())] if record.large else record.arrays()
+    arrays = (
+        [np.asarray(a) for a in record.large(record.generator())]
+        if record.large
+        else record.arrays()
+    )
     dtype = record.dtypes[0]
     before = device.get_num_threads()
     try:
@@ -348,7 +378,9 @@ def test_threads(record: Record) -> None:
     finally:
         device.set_num_threads(before)
     for k, (a, b) in enumerate(zip(one, three, strict=True)):
-        np.testing.assert_array_equal(a, b, err_msg=f"{record.name}: result {k} depends on the number of threads")
+        np.testing.assert_array_equal(
+            a, b, err_msg=f"{record.name}: result {k} depends on the number of threads"
+        )
 
 
 @over(RECORDS)
@@ -359,21 +391,37 @@ def test_decomposed(record: Record) -> None:
     arrays = record.arrays()
     dtype = "float64" if "float64" in record.dtypes else record.dtypes[0]
     fused = results_and_gradients(record, arrays, dtype)
-    _core.set_decompose(True)
+    _core.prefer_decompositions(True)
     try:
         plain = results_and_gradients(record, arrays, dtype)
     finally:
-        _core.set_decompose(False)
+        _core.prefer_decompositions(False)
     for k, (a, b) in enumerate(zip(fused, plain, strict=True)):
         size = np.max(np.abs(b), initial=0.0, where=np.isfinite(b)) if b.dtype.kind == "f" else 0.0
-        close_arrays(a, b, 1e-9 * size + 1e-9 if is_float(dtype) else 0.0, f"{record.name}: result {k}")
+        close_arrays(
+            a, b, 1e-9 * size + 1e-9 if is_float(dtype) else 0.0, f"{record.name}: result {k}"
+        )
 
 
 @pytest.mark.skipif("MGE_CPU_ISA" in os.environ, reason="already the inner run")
 def test_avx2(request: pytest.FixtureRequest) -> None:
-    """The values once more under AVX2, in a process of its own: the instruction set is chosen at import."""
+    """The values once more under AVX2, in a process of its own: the instruction set is chosen at
+    import.
+    """
     command = [sys.executable, "-m", "pytest", __file__, "-q", "-x", "-p", "no:cacheprovider"]
-    command += ["-k", "test_values or test_gradient", f"--seed={request.config.getoption('--seed')}"]
+    command += [
+        "-k",
+        "test_values or test_gradient",
+        f"--seed={request.config.getoption('--seed')}",
+    ]
     env = dict(os.environ, MGE_CPU_ISA="avx2")
-    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, cwd=request.config.rootpath)
+    run = subprocess.run(
+        command,
+        check=False,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=request.config.rootpath,
+    )
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]

@@ -1,12 +1,14 @@
 """Asks a release of MegEngine what it does, case by case, and keeps the answers in answers.json.
 
-Run by hand, with a Python that has the reference release (MegEngine 1.13.0 needs CPython 3.6-3.10 and NumPy < 2):
+Run by hand, with a Python that has the reference release (MegEngine 1.13.0 needs CPython 3.6-3.10
+and NumPy < 2):
 
     python record.py            # cases/*.txt -> answers.json
 
-The cases are blocks of statements, separated by blank lines, whose last line is an expression; lines that start with
-``#`` are remarks (``cases.py`` says which mean something). Each runs in a fresh namespace; after a case that raises, the
-next one gets a fresh process, and a case that ends its process is recorded as such: the reference does both.
+The cases are blocks of statements, separated by blank lines, whose last line is an expression;
+lines that start with ``#`` are remarks (``cases.py`` says which mean something). Each runs in a
+fresh namespace; after a case that raises, the next one gets a fresh process, and a case that ends
+its process is recorded as such: the reference does both.
 """
 
 import json
@@ -44,8 +46,8 @@ def vjp(f, *xs, **kw):
         y = f(*xs)
         ys = y if isinstance(y, (tuple, list)) else [y]
         ys = [v for v in ys if "float" in str(v.dtype)]
-        dys = [T(rand(7 + i, *v.shape) if v.ndim else np.float32(1.5)).astype(v.dtype) for i, v in enumerate(ys)]
-        gm.backward(list(ys), dys)
+        dys = [T(rand(7 + i, *v.shape) if v.ndim else np.float32(1.5)).astype(v.dtype) for i, v in
+        enumerate(ys)] gm.backward(list(ys), dys)
     return (y,) + tuple(x.grad for x in follow)
 """
 
@@ -83,9 +85,20 @@ def encode(value):
         name = getattr(np.dtype(value.dtype), "name", str(value.dtype))
         array = value.numpy()
         kind = "parameter" if isinstance(value, Parameter) else "tensor"
-        return {"is": kind, "dtype": name, "shape": list(array.shape), "values": numbers(array), "repr": repr(value)}
+        return {
+            "is": kind,
+            "dtype": name,
+            "shape": list(array.shape),
+            "values": numbers(array),
+            "repr": repr(value),
+        }
     if isinstance(value, np.ndarray):
-        return {"is": "array", "dtype": value.dtype.name, "shape": list(value.shape), "values": numbers(value)}
+        return {
+            "is": "array",
+            "dtype": value.dtype.name,
+            "shape": list(value.shape),
+            "values": numbers(value),
+        }
     if isinstance(value, np.generic):
         return {"is": "number", "dtype": value.dtype.name, "values": numbers(np.asarray(value))}
     if isinstance(value, np.dtype):
@@ -108,7 +121,7 @@ def numbers(array):
     out = []
     for x in array.reshape(-1).tolist():
         if isinstance(x, float):
-            x = float("%.8g" % x)
+            x = float(f"{x:.8g}")
             out.append(x if x == x and abs(x) != float("inf") else str(x))
         else:
             out.append(x)
@@ -195,7 +208,11 @@ def main():
         print(name, len(cases), flush=True)
     asker.close()
     with open(path, "w") as f:
-        f.write("{\n" + ",\n".join(json.dumps(k) + ": " + json.dumps(v) for k, v in answers.items()) + "\n}\n")
+        f.write(
+            "{\n"
+            + ",\n".join(json.dumps(k) + ": " + json.dumps(v) for k, v in answers.items())
+            + "\n}\n"
+        )
     counts = {}
     for a in answers.values():
         kind = a["is"] if a["is"] in ("raises", "dies") else "value"

@@ -1,1 +1,3 @@
-"""One module per op family, each with a list RECORDS (and, for ops no record can hold, COVERED_ELSEWHERE)."""
+"""One module per op family, each with a list RECORDS (and, for ops no record can hold,
+COVERED_ELSEWHERE).
+"""

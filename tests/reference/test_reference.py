@@ -1,0 +1,126 @@
+"""What the reference release answers, and where we answer otherwise.
+
+answers.json holds what the reference gave for each case of cases/*.txt (record.py made it). A case
+without remarks must give the same here: class, dtype, shape, values, repr; and an exception, of
+whatever class, where the reference raised. Remarks say where we know better:
+
+    # differs: EXPRESSION   the right value, in NumPy or megengine
+    # differs: raises       an exception with a message is right
+    # differs: anything     any value, or an exception (behaviour that nobody can rely on)
+    # repr differs          everything but the text of repr is the same
+    # why: TEXT             the reason; docs/differences.md collects these
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import megengine as mge
+from tests.reference import record
+
+HERE = Path(__file__).parent
+ANSWERS: dict[str, Any] = json.loads((HERE / "answers.json").read_text())
+RTOL, ATOL = 2e-5, 2e-6
+LOW_PRECISION = {"float16": 2e-3, "bfloat16": 1.6e-2}
+
+
+def all_cases() -> list[Any]:
+    cases = []
+    for path in sorted((HERE / "cases").glob("*.txt")):
+        for number, (source, remarks) in enumerate(record.read_cases(path.read_text())):
+            line = source.splitlines()[-1][:60]
+            cases.append(pytest.param(source, remarks, id=f"{path.stem}-{number}-{line}"))
+    return cases
+
+
+def remark(remarks: list[str], key: str) -> str | None:
+    """The text after `key:` in the remarks of a case."""
+    found = [r.removeprefix(key + ":").strip() for r in remarks if r.startswith(key + ":")]
+    return found[0] if found else None
+
+
+@pytest.fixture(autouse=True)
+def _default_device() -> Any:
+    mge.set_default_device("xpux")
+    yield
+    mge.set_default_device("xpux")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("source", "remarks"), all_cases())
+def test_case(source: str, remarks: list[str]) -> None:
+    namespace: dict[str, Any] = {}
+    exec(record.PRELUDE, namespace)
+    want = ANSWERS[source]
+    right = remark(remarks, "differs")
+    if right is not None:
+        assert remark(remarks, "why"), "a case that differs says why"
+    if right == "raises" or (right is None and want["is"] == "raises"):
+        expect_error(source, namespace)
+        return
+    if right == "anything":
+        try:
+            record.encode(record.run(source, namespace))
+        except Exception as error:
+            assert str(error)
+        return
+    assert right is not None or want["is"] != "dies", "the reference died: say what is right"
+    got = record.encode(record.run(source, namespace))
+    if right is not None:
+        want = record.encode(record.run(right, dict(namespace)))
+    compare(got, want, "result", texts="repr differs" not in remarks and right is None)
+
+
+def expect_error(source: str, namespace: dict[str, Any]) -> None:
+    """Running `source` raises, with a message."""
+    try:
+        got = record.encode(record.run(source, namespace))
+    except Exception as error:
+        assert str(error), f"{type(error).__name__} without a message"
+        return
+    raise AssertionError(f"expected an exception, got {got}")
+
+
+def compare(got: Any, want: Any, where: str, texts: bool = True) -> None:
+    """Two encoded results are the same, floats to rounding."""
+    assert got["is"] == want["is"], f"{where}: {got}, expected {want}"
+    for key in ("dtype", "shape"):
+        assert got.get(key) == want.get(key), f"{where}: {key} {got.get(key)}, not {want.get(key)}"
+    if "of" in want:
+        assert len(got["of"]) == len(want["of"]), f"{where}: {got}, expected {want}"
+        pairs = zip(got["of"], want["of"], strict=True)
+        for i, (g, w) in enumerate(pairs):
+            if want["is"] == "dict":
+                compare(g[0], w[0], f"{where} key {i}", texts)
+                compare(g[1], w[1], f"{where}[{w[0].get('text')!r}]", texts)
+            else:
+                compare(g, w, f"{where}[{i}]", texts)
+    if "values" in want:
+        close(got["values"], want["values"], want.get("dtype", "float32"), where)
+    if "text" in want:
+        assert got["text"] == want["text"], f"{where}: {got['text']!r}, expected {want['text']!r}"
+    if texts and "repr" in want and got["values"] == want["values"]:
+        assert got["repr"] == want["repr"]
+
+
+def close(got: list[Any], want: list[Any], dtype: str, where: str) -> None:
+    """Flat lists of numbers agree."""
+    g, w = (np.array([float(x) for x in v]) for v in (got, want))
+    if "float" not in dtype:
+        np.testing.assert_array_equal(g, w, err_msg=where)
+        return
+    scale = np.max(np.abs(w), initial=0.0, where=np.isfinite(w))
+    rtol = LOW_PRECISION.get(dtype, RTOL)
+    np.testing.assert_allclose(g, w, rtol=rtol, atol=ATOL + 0.1 * rtol * scale, err_msg=where)
+
+
+def test_every_case_is_recorded() -> None:
+    """answers.json has an answer for each case, and no others."""
+    sources = [case.values[0] for case in all_cases()]
+    assert len(set(sources)) == len(sources), "a case is there twice"
+    assert set(sources) == set(ANSWERS)
