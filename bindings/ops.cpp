@@ -208,6 +208,10 @@ void bind_ops(nb::module_& m) {
       },
       "The outputs of an op, computed by its decomposition into other ops.");
   m.def(
+      "prefer_decompositions",
+      [](bool on) { dispatch_state().prefer_decompositions = on; }, nb::arg("on"),
+      "Whether ops that have a decomposition run it instead of their kernel (for tests).");
+  m.def(
       "op_types",
       [] {
         nb::list out;

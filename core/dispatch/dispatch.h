@@ -23,6 +23,7 @@ struct DispatchState {
   Layer* trace = nullptr;  // set inside trace()
   std::vector<Tape*> tapes;
   int pause_grad = 0;      // > 0: nothing is recorded
+  bool prefer_decompositions = false;  // tests: no fused kernel where a composition defines the op
 };
 DispatchState& dispatch_state();
 

@@ -30,6 +30,10 @@ Values execute(const OpRef& ref, Values& inputs) {
   const Op& op = *ref;
   const OpType& type = *op.type;
   check_devices(op, inputs);
+  if (type.decompose && dispatch_state().prefer_decompositions) {
+    PauseGrad pause;
+    return type.decompose(op, inputs);
+  }
   if (type.execute) return type.execute(op, inputs);
 
   Specs specs;
