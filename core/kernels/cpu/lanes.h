@@ -143,13 +143,12 @@ MGE_LANE double asin_poly(double x) {
 inline constexpr double kPi = 3.14159265358979324;
 
 // (1 + 2 z) exp(z^2) erfc(z) for 0 <= z <= 10.3 as a polynomial in q = (z - 2) / (z + 2), 2^-32
-template <class T>
-MGE_LANE T scaled_erfc(T q) {
-  return poly(q, T(1.27697838181854606), T(-9.27638285515732103e-02), T(-1.66030431775296444e-01),
-              T(1.64051354567188196e-01), T(-5.42192603205966100e-02), T(-8.03463028779560426e-03),
-              T(8.71656754206829795e-03), T(1.27180269013392228e-03), T(-1.43379507100854352e-03),
-              T(-4.43963846896727298e-04), T(1.67229363184531813e-04), T(1.15204559581557134e-04),
-              T(1.72473446607359215e-05));
+MGE_LANE double scaled_erfc(double q) {
+  return poly(q, 1.27697838181854606, -9.27638285515732103e-02, -1.66030431775296444e-01,
+              1.64051354567188196e-01, -5.42192603205966100e-02, -8.03463028779560426e-03,
+              8.71656754206829795e-03, 1.27180269013392228e-03, -1.43379507100854352e-03,
+              -4.43963846896727298e-04, 1.67229363184531813e-04, 1.15204559581557134e-04,
+              1.72473446607359215e-05);
 }
 
 // ---- exponentials -----------------------------------------------------------------------------------
@@ -275,7 +274,8 @@ MGE_LANE SigmoidPair<T> sigmoid_pair(T x) {
 }
 template <class T>
 MGE_LANE T sigmoid(T x) {
-  return sigmoid_pair(x).value;
+  const T e = exp(-abs(x));
+  return (x < 0 ? e : T(1)) / (T(1) + e);
 }
 
 // x * sigmoid(x). The product with x comes before the power of two is applied: e^-90 is subnormal,
@@ -284,8 +284,8 @@ MGE_LANE float silu(float x) {
   const float z = abs(clamp(x, -120.0f, 120.0f));
   const ExpParts e = exp_parts(-z);
   const float tail = scale(e.mantissa, e.exponent);
-  const float large = 1.0f / (1.0f + tail);
-  return x < 0 ? scale(-z * e.mantissa * large, e.exponent) : x * large;
+  const float below = -z * e.mantissa / (1.0f + tail);
+  return x < 0 ? scale(below, e.exponent) : x / (1.0f + tail);
 }
 MGE_LANE double silu(double x) {
   const double z = x < -800 ? -800 : x;
@@ -350,7 +350,8 @@ MGE_LANE float asinh(float x) {
 MGE_LANE double asinh(double x) { return std::asinh(x); }
 MGE_LANE float acosh(float x) {
   const double d = static_cast<double>(x) - 1;
-  return static_cast<float>(wide_log(1 + (d + sqrt(d * (d + 2)))));
+  const double r = wide_log(1 + (d + sqrt(d * (d + 2))));
+  return x >= 1 ? static_cast<float>(r) : kNaN<float>;
 }
 MGE_LANE double acosh(double x) { return std::acosh(x); }
 MGE_LANE float atanh(float x) {
@@ -451,16 +452,15 @@ MGE_LANE double wide_erfc(double z) {  // z >= 0
   z = z > 12 ? 12 : z;
   return wide_exp(-z * z) * scaled_erfc((z - 2) / (z + 2)) / (1 + 2 * z);
 }
+// erf(z) / z - 1 in u = z^2; z in [0, 0.9], 2^-30
+MGE_LANE float erf_poly(float u) {
+  return poly(u, 1.283791661e-01f, -3.761263192e-01f, 1.128370091e-01f, -2.686078660e-02f,
+              5.206132773e-03f, -8.212813991e-04f, 8.702273772e-05f);
+}
 MGE_LANE float erf(float x) {
   const float z = abs(x), u = z * z;
-  // [0, 0.9], 2^-30
-  const float near = fma(z,
-                         poly(u, 1.283791661e-01f, -3.761263192e-01f, 1.128370091e-01f,
-                              -2.686078660e-02f, 5.206132773e-03f, -8.212813991e-04f,
-                              8.702273772e-05f),
-                         z);
   const float far = static_cast<float>(1 - wide_erfc(z));
-  return copysign(z < 0.9f ? near : far, x);
+  return copysign(z < 0.9f ? fma(z, erf_poly(u), z) : far, x);
 }
 MGE_LANE double erf(double x) { return std::erf(x); }
 MGE_LANE float erfc(float x) {
@@ -469,26 +469,32 @@ MGE_LANE float erfc(float x) {
 }
 MGE_LANE double erfc(double x) { return std::erfc(x); }
 
-// erfc(|x| / sqrt(2)) / 2 = (share of the normal distribution beyond |x|), as a mantissa and an
-// exponent, for |x| <= 20.
+// erfc(|x| / sqrt(2)) / 2, the share of the normal distribution beyond |x|, as a mantissa and an
+// exponent, for |x| <= 15 (where it vanishes in float).
 MGE_LANE ExpParts normal_tail(float x) {
-  const float z = abs(x) * 0.707106781f;
+  const float z = abs(x);
   // x^2 / 2 in two parts: its rounding error alone would cost seven bits at x = 13.
   const float square = x * x;
   const float rest = fma(x, x, -square);
   const ExpParts e = exp_parts(-0.5f * square);
-  const float r = 1.0f / ((z + 2.0f) * fma(2.0f, z, 1.0f));
-  const float q = (z - 2.0f) * (fma(2.0f, z, 1.0f) * r);
-  const float p = scaled_erfc(q) * ((z + 2.0f) * r);
-  return {0.5f * fma(-0.5f * rest, e.mantissa, e.mantissa) * p, e.exponent};
+  const float q = (z - 3.0f) / (z + 3.0f);
+  // (1 + 1.5 z) e^(z^2 / 2) erfc(z / sqrt(2)) / 2 for 0 <= z <= 14.5, @ERR@
+  const float p = poly(q, @TAIL@);
+  return {fma(-0.5f * rest, e.mantissa, e.mantissa) * (p / fma(1.5f, z, 1.0f)), e.exponent};
+}
+// The normal distribution function near 0, where it would lose digits as 1 - tail.
+MGE_LANE float normal_middle(float x) {
+  const float z = x * 0.707106781f;
+  return fma(0.5f, fma(z, erf_poly(z * z), z), 0.5f);
 }
 // x times the normal distribution function of x.
 MGE_LANE float gelu(float x) {
-  const float z = clamp(x, -20.0f, 20.0f);
+  const float z = clamp(x, -15.0f, 15.0f);
   const ExpParts tail = normal_tail(z);
   const float below = scale(z * tail.mantissa, tail.exponent);
   const float above = x * (1.0f - scale(tail.mantissa, tail.exponent));
-  return x < 0 ? below : above;
+  const float far = x < 0 ? below : above;
+  return abs(x + 0.25f) < 0.75f ? x * normal_middle(x) : far;
 }
 MGE_LANE double gelu(double x) {
   const double z = x < -40 ? -40 : x;
@@ -496,7 +502,7 @@ MGE_LANE double gelu(double x) {
 }
 // The derivative: the distribution function plus x times the density.
 MGE_LANE float gelu_slope(float x) {
-  const float z = clamp(x, -20.0f, 20.0f);
+  const float z = clamp(x, -15.0f, 15.0f);
   const ExpParts tail = normal_tail(z);
   const float beyond = scale(tail.mantissa, tail.exponent);
   const float density = 0.398942280f * exp(-0.5f * z * z);
@@ -508,3 +514,114 @@ MGE_LANE double gelu_slope(double x) {
          z * 0.39894228040143268 * std::exp(-0.5 * z * z);
 }
 
+// erfinv(x) / x as a function of w = -log(1 - x^2); 2^-26.4 up to w = 106.
+MGE_LANE double erfinv_over_x(double w) {
+  const double s = sqrt(w);
+  const double near = poly(w - 2.5, 1.50140935351378579e+00, 2.46640287638502459e-01,
+                           -4.17733940954843463e-03, -1.25274466745915226e-03,
+                           2.18282636063799404e-04, -4.96190824255227387e-06,
+                           -3.43461338355152439e-06, 4.65891355542744451e-07,
+                           1.80374458071284054e-08, -8.77277201610357399e-09,
+                           3.35527434931428824e-10);
+  const double middle = poly(s - 3, 2.83297679568777472e+00, 1.00167508677115169e+00,
+                             9.44568421368389456e-03, -7.63941015515030419e-03,
+                             5.68317204277234232e-03, -3.58698731819477026e-03,
+                             1.49585758399376563e-03, -7.66199266043725692e-05,
+                             -3.18723917813143280e-04, 1.28964484938889955e-04);
+  const double far = poly(s - 7, 6.86901971769396091e+00, 1.00859551379483903e+00,
+                          -5.12987107375080737e-04, 6.43747833885125771e-06,
+                          6.31629033474335428e-06, -1.68574717011132027e-06,
+                          2.44267038921314036e-07, -4.11640821646566373e-08,
+                          1.58441109211818192e-08, -2.43706619082649356e-09);
+  return w < 5 ? near : s < 4 ? middle : far;
+}
+MGE_LANE float erfinv(float x) {
+  const double z = x;
+  const double r = z * erfinv_over_x(-wide_log((1 - z) * (1 + z)));
+  return abs(x) == 1 ? copysign(kInf<float>, x) : static_cast<float>(r);
+}
+MGE_LANE float erfcinv(float x) {
+  const double z = x;
+  const double r = (1 - z) * erfinv_over_x(-wide_log(z * (2 - z)));
+  const float edge = x == 0 ? kInf<float> : -kInf<float>;
+  return x == 0 || x == 2 ? edge : static_cast<float>(r);
+}
+// Three steps of Halley's method on erfc, which keeps its digits where erf has none left.
+MGE_LANE double refine_erfcinv(double r, double y) {
+  for (int i = 0; i < 3; ++i) {
+    const double error = (std::erfc(r) - y) / (1.1283791670955126 * std::exp(-r * r));
+    const double step = error / (1 + r * error);
+    r = std::isfinite(step) ? r + step : r;
+  }
+  return r;
+}
+MGE_LANE double erfcinv(double y) {
+  if (!(y > 0 && y < 2)) return y == 0 ? kInf<double> : y == 2 ? -kInf<double> : kNaN<double>;
+  const bool low = y > 1;
+  const double p = low ? 2 - y : y;
+  const double w = -(std::log(p) + std::log(2 - p));
+  // Past the fit, r^2 = w - log(r sqrt(pi)) with its first approximation inside.
+  const double start =
+      w < 100 ? (1 - p) * erfinv_over_x(w) : std::sqrt(w - 0.5 * std::log(w * 3.14159265358979324 / 4));
+  const double r = refine_erfcinv(start, p);
+  return low ? -r : r;
+}
+MGE_LANE double erfinv(double x) {
+  const double z = std::fabs(x);
+  if (z < 0.5) {
+    double r = x * erfinv_over_x(-std::log1p(-x * x));
+    for (int i = 0; i < 2; ++i) {
+      const double error = (std::erf(r) - x) / (1.1283791670955126 * std::exp(-r * r));
+      r -= error / (1 + r * error);
+    }
+    return r;
+  }
+  return std::copysign(erfcinv(1 - z), x);
+}
+
+// ---- division ---------------------------------------------------------------------------------------
+
+template <class T>
+struct Quotient {
+  T floor, remainder;
+};
+// Floor division and the remainder with the sign of the divisor, for |a / b| < kQuotientLimit.
+inline constexpr double kQuotientLimit = 4503599627370496.0;  // 2^52
+MGE_LANE Quotient<float> divide(float a, float b) {
+  const double x = a, y = b;
+  double q = floor(x / y);
+  double r = fma(-q, y, x);  // exact
+  // x / y may have been rounded up to a whole number.
+  const bool over = y > 0 ? r < 0 : r > 0;
+  q = over ? q - 1 : q;
+  r = over ? r + y : r;
+  const bool plain = abs(x) < kInf<double> && abs(y) < kInf<double>;
+  // A finite number over infinity: 0 or -1; everything else that is not plain is NaN.
+  const bool same_side = (x >= 0) == (y > 0) || x == 0;
+  const double inf_q = same_side ? 0.0 : -1.0, inf_r = same_side ? x : y;
+  const bool over_inf = abs(x) < kInf<double> && abs(y) == kInf<double>;
+  q = plain ? q : over_inf ? inf_q : kNaN<double>;
+  r = plain ? r : over_inf ? inf_r : kNaN<double>;
+  q = y == 0 ? x / y : q;
+  r = y == 0 ? kNaN<double> : r;
+  return {static_cast<float>(q), static_cast<float>(r == 0 ? copysign(r, y) : r)};
+}
+inline Quotient<double> divide(double a, double b) {
+  if (b == 0) return {a / b, kNaN<double>};
+  double r = std::fmod(a, b);
+  double q = (a - r) / b;
+  if (r != 0 && (r < 0) != (b < 0)) {
+    r += b;
+    q -= 1;
+  }
+  if (r == 0) r = std::copysign(0.0, b);
+  if (q == 0) return {std::copysign(0.0, a / b), r};
+  const double whole = std::floor(q);
+  return {q - whole > 0.5 ? whole + 1 : whole, r};
+}
+
+#undef MGE_LANE
+
+}  // namespace lanes
+}  // namespace
+}  // namespace mge::cpu::MGE_SIMD_NS
