@@ -1,6 +1,6 @@
-// Checks float32 elementwise functions against float64 ones: ulp NAME STEP [START] prints the largest
-// error in units in the last place over the inputs whose bit patterns are START, START + STEP, ...
-// Binary functions (pow, atan2, mod, floor_div) take STEP random pairs instead.
+// Checks float32 elementwise functions against float64 ones: ulp NAME STEP [START] prints the
+// largest error in units in the last place over the inputs whose bit patterns are START, START +
+// STEP, ... Binary functions (pow, atan2, mod, floor_div) take STEP random pairs instead.
 #include <omp.h>
 
 #include <bit>

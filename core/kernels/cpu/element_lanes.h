@@ -19,7 +19,8 @@ using Unsigned = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
 template <class T>
 inline constexpr bool is_int = std::is_integral_v<T>;
 
-// ---- arithmetic ---------------------------------------------------------------------------------------
+// ---- arithmetic
+// ---------------------------------------------------------------------------------------
 
 template <class T>
 MGE_LANE T add(T a, T b) {
@@ -85,19 +86,27 @@ MGE_LANE T int_mod(T a, T b) {
 
 struct Add {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return add(a, b); }
+  MGE_LANE T operator()(T a, T b) const {
+    return add(a, b);
+  }
 };
 struct Sub {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return sub(a, b); }
+  MGE_LANE T operator()(T a, T b) const {
+    return sub(a, b);
+  }
 };
 struct Mul {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return mul(a, b); }
+  MGE_LANE T operator()(T a, T b) const {
+    return mul(a, b);
+  }
 };
 struct TrueDiv {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return a / b; }
+  MGE_LANE T operator()(T a, T b) const {
+    return a / b;
+  }
 };
 struct FloorDiv {
   template <class T>
@@ -132,11 +141,15 @@ struct Mod {
 };
 struct Max {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return max(a, b); }
+  MGE_LANE T operator()(T a, T b) const {
+    return max(a, b);
+  }
 };
 struct Min {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return min(a, b); }
+  MGE_LANE T operator()(T a, T b) const {
+    return min(a, b);
+  }
 };
 struct Negate {
   template <class T>
@@ -162,7 +175,9 @@ struct Abs {
 };
 struct Square {
   template <class T>
-  MGE_LANE T operator()(T a) const { return mul(a, a); }
+  MGE_LANE T operator()(T a) const {
+    return mul(a, a);
+  }
 };
 struct Sign {
   template <class T>
@@ -184,19 +199,27 @@ struct Floor {
 };
 struct Ceil {
   template <class T>
-  MGE_LANE T operator()(T a) const { return lanes::ceil(a); }
+  MGE_LANE T operator()(T a) const {
+    return lanes::ceil(a);
+  }
 };
 struct Round {
   template <class T>
-  MGE_LANE T operator()(T a) const { return lanes::round(a); }
+  MGE_LANE T operator()(T a) const {
+    return lanes::round(a);
+  }
 };
 struct MulAdd3 {
   template <class T>
-  MGE_LANE T operator()(T a, T b, T c) const { return muladd(a, b, c); }
+  MGE_LANE T operator()(T a, T b, T c) const {
+    return muladd(a, b, c);
+  }
 };
 struct MulAdd4 {
   template <class T>
-  MGE_LANE T operator()(T a, T b, T c, T d) const { return muladd(a, b, mul(c, d)); }
+  MGE_LANE T operator()(T a, T b, T c, T d) const {
+    return muladd(a, b, mul(c, d));
+  }
 };
 // The upper half of the product, rounded; signed numbers are fractions with one bit of sign.
 struct RoundedMulHigh {
@@ -209,8 +232,7 @@ struct RoundedMulHigh {
       return high > std::numeric_limits<T>::max() ? std::numeric_limits<T>::max()
                                                   : static_cast<T>(high);
     } else {
-      const std::int64_t p =
-          static_cast<std::int64_t>(a) * b + (std::int64_t{1} << (shift - 1));
+      const std::int64_t p = static_cast<std::int64_t>(a) * b + (std::int64_t{1} << (shift - 1));
       const std::int64_t high = p >> shift;
       return high > std::numeric_limits<T>::max() ? std::numeric_limits<T>::max()
                                                   : static_cast<T>(high);
@@ -218,7 +240,8 @@ struct RoundedMulHigh {
   }
 };
 
-// ---- bits and truth -------------------------------------------------------------------------------
+// ---- bits and truth
+// -------------------------------------------------------------------------------
 
 // Shifts by less than 0 or by the width and more push every bit out.
 struct ShiftLeft {
@@ -241,39 +264,57 @@ struct ShiftRight {
 };
 struct And {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return a & b; }
+  MGE_LANE T operator()(T a, T b) const {
+    return a & b;
+  }
 };
 struct Or {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return a | b; }
+  MGE_LANE T operator()(T a, T b) const {
+    return a | b;
+  }
 };
 struct Xor {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return a ^ b; }
+  MGE_LANE T operator()(T a, T b) const {
+    return a ^ b;
+  }
 };
 struct Not {  // of a bool: 0 or 1
   template <class T>
-  MGE_LANE T operator()(T a) const { return a ^ T(1); }
+  MGE_LANE T operator()(T a) const {
+    return a ^ T(1);
+  }
 };
 struct Less {
   template <class T>
-  MGE_LANE bool operator()(T a, T b) const { return a < b; }
+  MGE_LANE bool operator()(T a, T b) const {
+    return a < b;
+  }
 };
 struct LessEqual {
   template <class T>
-  MGE_LANE bool operator()(T a, T b) const { return a <= b; }
+  MGE_LANE bool operator()(T a, T b) const {
+    return a <= b;
+  }
 };
 struct Equal {
   template <class T>
-  MGE_LANE bool operator()(T a, T b) const { return a == b; }
+  MGE_LANE bool operator()(T a, T b) const {
+    return a == b;
+  }
 };
 struct NotEqual {
   template <class T>
-  MGE_LANE bool operator()(T a, T b) const { return a != b; }
+  MGE_LANE bool operator()(T a, T b) const {
+    return a != b;
+  }
 };
 struct IsNaN {
   template <class T>
-  MGE_LANE bool operator()(T a) const { return a != a; }
+  MGE_LANE bool operator()(T a) const {
+    return a != a;
+  }
 };
 struct IsInf {
   template <class T>
@@ -287,18 +328,25 @@ struct IsInf {
 };
 struct CondLeqMov {
   template <class T>
-  MGE_LANE T operator()(T a, T b, T c) const { return a <= b ? c : T(0); }
+  MGE_LANE T operator()(T a, T b, T c) const {
+    return a <= b ? c : T(0);
+  }
 };
 struct CondLtMov {
   template <class T>
-  MGE_LANE T operator()(T a, T b, T c) const { return a < b ? c : T(0); }
+  MGE_LANE T operator()(T a, T b, T c) const {
+    return a < b ? c : T(0);
+  }
 };
 struct SwitchGt0 {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return a > T(0) ? b : T(0); }
+  MGE_LANE T operator()(T a, T b) const {
+    return a > T(0) ? b : T(0);
+  }
 };
 
-// ---- functions of floats ----------------------------------------------------------------------------
+// ---- functions of floats
+// ----------------------------------------------------------------------------
 
 #define MGE_FUNCTION(Name, expression)                  \
   struct Name {                                         \
@@ -333,17 +381,19 @@ MGE_FUNCTION(Silu, lanes::silu(x));
 MGE_FUNCTION(Gelu, lanes::gelu(x));
 MGE_FUNCTION(Relu, x <= T(0) ? T(0) : x);
 // The 3/27 Pade form of tanh, as the reference has it.
-MGE_FUNCTION(FastTanh, x*(x * x + T(27)) / (x * x * T(9) + T(27)));
+MGE_FUNCTION(FastTanh, x*(x* x + T(27)) / (x * x * T(9) + T(27)));
 #undef MGE_FUNCTION
 
-#define MGE_TRIG(Name, function)                                                         \
-  struct Name {                                                                          \
-    template <class T>                                                                   \
-    MGE_LANE T operator()(T x) const { return lanes::function(x); }                      \
-    MGE_LANE static bool rare(float x) {                                                 \
-      return lanes::abs(x) > static_cast<float>(lanes::kTrigLimit);                      \
-    }                                                                                    \
-    static float slow(float x) { return static_cast<float>(std::function(double(x))); }  \
+#define MGE_TRIG(Name, function)                                                        \
+  struct Name {                                                                         \
+    template <class T>                                                                  \
+    MGE_LANE T operator()(T x) const {                                                  \
+      return lanes::function(x);                                                        \
+    }                                                                                   \
+    MGE_LANE static bool rare(float x) {                                                \
+      return lanes::abs(x) > static_cast<float>(lanes::kTrigLimit);                     \
+    }                                                                                   \
+    static float slow(float x) { return static_cast<float>(std::function(double(x))); } \
   }
 MGE_TRIG(Sin, sin);
 MGE_TRIG(Cos, cos);
@@ -367,7 +417,9 @@ MGE_LANE T hsigmoid(T x) {
 }
 struct HSigmoid {
   template <class T>
-  MGE_LANE T operator()(T x) const { return hsigmoid(x); }
+  MGE_LANE T operator()(T x) const {
+    return hsigmoid(x);
+  }
 };
 template <class T>
 MGE_LANE T hswish(T x) {
@@ -376,27 +428,39 @@ MGE_LANE T hswish(T x) {
 }
 struct HSwish {
   template <class T>
-  MGE_LANE T operator()(T x) const { return hswish(x); }
+  MGE_LANE T operator()(T x) const {
+    return hswish(x);
+  }
 };
 struct Pow {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return lanes::pow(a, b); }
+  MGE_LANE T operator()(T a, T b) const {
+    return lanes::pow(a, b);
+  }
 };
 struct Atan2 {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return lanes::atan2(a, b); }
+  MGE_LANE T operator()(T a, T b) const {
+    return lanes::atan2(a, b);
+  }
 };
 struct LogSumExp {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return lanes::logaddexp(a, b); }
+  MGE_LANE T operator()(T a, T b) const {
+    return lanes::logaddexp(a, b);
+  }
 };
 struct Prelu {
   template <class T>
-  MGE_LANE T operator()(T x, T slope) const { return x < T(0) ? x * slope : x; }
+  MGE_LANE T operator()(T x, T slope) const {
+    return x < T(0) ? x * slope : x;
+  }
 };
 struct Clip {
   template <class T>
-  MGE_LANE T operator()(T x, T low, T high) const { return clip(x, low, high); }
+  MGE_LANE T operator()(T x, T low, T high) const {
+    return clip(x, low, high);
+  }
 };
 struct AddRelu {
   template <class T>
@@ -407,29 +471,36 @@ struct AddRelu {
 };
 struct AddSigmoid {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return lanes::sigmoid(a + b); }
+  MGE_LANE T operator()(T a, T b) const {
+    return lanes::sigmoid(a + b);
+  }
 };
 struct AddTanh {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return lanes::tanh(a + b); }
+  MGE_LANE T operator()(T a, T b) const {
+    return lanes::tanh(a + b);
+  }
 };
 struct AddHSwish {
   template <class T>
-  MGE_LANE T operator()(T a, T b) const { return hswish(a + b); }
+  MGE_LANE T operator()(T a, T b) const {
+    return hswish(a + b);
+  }
 };
 
-// ---- gradients: (input or output, upstream) ------------------------------------------------------------
+// ---- gradients: (input or output, upstream)
+// ------------------------------------------------------------
 
-#define MGE_SLOPE(Name, slope)                       \
-  struct Name {                                      \
-    template <class T>                               \
-    MGE_LANE T operator()(T x, T dy) const {         \
-      return dy * (slope);                           \
-    }                                                \
+#define MGE_SLOPE(Name, slope)               \
+  struct Name {                              \
+    template <class T>                       \
+    MGE_LANE T operator()(T x, T dy) const { \
+      return dy * (slope);                   \
+    }                                        \
   }
 MGE_SLOPE(AbsGrad, Sign{}(x));
-MGE_SLOPE(SigmoidGrad, x*(T(1) - x));           // of the output
-MGE_SLOPE(TanhGrad, lanes::fma(-x, x, T(1)));   // of the output
+MGE_SLOPE(SigmoidGrad, x*(T(1) - x));          // of the output
+MGE_SLOPE(TanhGrad, lanes::fma(-x, x, T(1)));  // of the output
 MGE_SLOPE(SiluGrad, lanes::silu_slope(x));
 MGE_SLOPE(GeluGrad, lanes::gelu_slope(x));
 MGE_SLOPE(SoftplusGrad, lanes::sigmoid(x));
@@ -454,20 +525,27 @@ struct HSwishGrad {
 };
 struct HSigmoidGrad {
   template <class T>
-  MGE_LANE T operator()(T x, T dy) const { return x > T(-3) && x < T(3) ? dy / T(6) : T(0); }
+  MGE_LANE T operator()(T x, T dy) const {
+    return x > T(-3) && x < T(3) ? dy / T(6) : T(0);
+  }
 };
 struct Relu6Grad {
   template <class T>
-  MGE_LANE T operator()(T x, T dy) const { return x > T(0) && x < T(6) ? dy : T(0); }
+  MGE_LANE T operator()(T x, T dy) const {
+    return x > T(0) && x < T(6) ? dy : T(0);
+  }
 };
 struct PreluGrad {
   template <class T>
-  MGE_LANE T operator()(T x, T dy, T slope) const { return x < T(0) ? dy * slope : dy; }
+  MGE_LANE T operator()(T x, T dy, T slope) const {
+    return x < T(0) ? dy * slope : dy;
+  }
 };
 
 #undef MGE_LANE
 
-// ---- loops ----------------------------------------------------------------------------------------------
+// ---- loops
+// ----------------------------------------------------------------------------------------------
 
 // The output may be one of the inputs: every element is read before it is written, and nothing
 // else depends on the order, which is what ivdep says.
@@ -483,7 +561,8 @@ void map1(const void* const* in, void* out, std::int64_t n) {
       int rare = 0;
       for (std::int64_t i = start; i < stop; ++i) rare |= Op::rare(a[i]) ? 1 : 0;
       if (rare) {
-        for (std::int64_t i = start; i < stop; ++i) o[i] = Op::rare(a[i]) ? Op::slow(a[i]) : op(a[i]);
+        for (std::int64_t i = start; i < stop; ++i)
+          o[i] = Op::rare(a[i]) ? Op::slow(a[i]) : op(a[i]);
       } else {
 #pragma GCC ivdep
         for (std::int64_t i = start; i < stop; ++i) o[i] = op(a[i]);
@@ -553,9 +632,11 @@ ElementRun float_loop(ElementMode mode) {
   using M = ElementMode;
   switch (mode) {
 #define MGE_ROW(mode, arity, Op) \
-  case M::mode: return map##arity<Op, T, T>
+  case M::mode:                  \
+    return map##arity<Op, T, T>
 #define MGE_TRUTH(mode, arity, Op) \
-  case M::mode: return map##arity<Op, T, Truth>
+  case M::mode:                    \
+    return map##arity<Op, T, Truth>
     MGE_ROW(RELU, 1, Relu);
     MGE_ROW(ABS, 1, Abs);
     MGE_ROW(ACOS, 1, Acos);
@@ -637,7 +718,8 @@ ElementRun float_loop(ElementMode mode) {
     MGE_ROW(SIGN, 1, Sign);
     MGE_ROW(ATAN, 1, Atan);
     MGE_ROW(RSQRT, 1, Rsqrt);
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -679,7 +761,8 @@ ElementRun int_loop(ElementMode mode) {
     MGE_TRUTH(NEQ, 2, NotEqual);
     MGE_TRUTH(ISNAN, 1, IsNaN);
     MGE_TRUTH(ISINF, 1, IsInf);
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -699,7 +782,8 @@ inline ElementRun bool_loop(ElementMode mode) {
     MGE_ROW(NEQ, 2, NotEqual);
     MGE_ROW(ISNAN, 1, IsNaN);
     MGE_ROW(ISINF, 1, IsInf);
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 #undef MGE_ROW

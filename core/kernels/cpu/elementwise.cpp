@@ -48,17 +48,19 @@ std::int64_t grain(ElementMode mode) {
     case M::SQUARE:
     case M::SIGN:
     case M::CLIP:
-    case M::WHERE: return 32768;
-    default: return 8192;
+    case M::WHERE:
+      return 32768;
+    default:
+      return 8192;
   }
 }
 
 // One operand as the blocks need it.
 struct Operand {
   const char* data = nullptr;
-  std::int64_t size = 0;   // of an element, bytes
+  std::int64_t size = 0;  // of an element, bytes
   DType dtype = DType::float32;
-  bool low = false;        // a 16-bit float: widened into a buffer
+  bool low = false;                   // a 16-bit float: widened into a buffer
   std::int64_t step0 = 0, step1 = 0;  // elements, along the two inner axes
 };
 
@@ -300,8 +302,8 @@ ElementRun find_element_run(ElementMode mode, DType dtype) {
   return table.run[static_cast<int>(mode)][static_cast<int>(dtype)];
 }
 
-void elementwise_flat(ElementRun run, ElementMode mode, const void* const* in, int inputs, void* out,
-                      DType in_dtype, DType out_dtype, std::int64_t n) {
+void elementwise_flat(ElementRun run, ElementMode mode, const void* const* in, int inputs,
+                      void* out, DType in_dtype, DType out_dtype, std::int64_t n) {
   const std::int64_t least = grain(mode);
   if (n <= least) {
     if (n > 0) run(in, out, n);

@@ -10,8 +10,8 @@ namespace mge::cpu {
 
 inline constexpr int kMaxOperands = 4;
 
-// The loop for operands of this dtype, or nullptr where the mode does not take it. 16-bit floats run
-// in float32. For WHERE, the dtype of what is chosen.
+// The loop for operands of this dtype, or nullptr where the mode does not take it. 16-bit floats
+// run in float32. For WHERE, the dtype of what is chosen.
 ElementRun find_element_run(ElementMode mode, DType dtype);
 
 // out = mode(in...). All inputs have one dtype (but WHERE's bool mask) and broadcast to out.shape;
@@ -20,7 +20,7 @@ void elementwise(ElementMode mode, Views in, const MutView& out);
 
 // The same for one or two inputs of n neighbouring elements and a `run` from find_element_run; the
 // dtype must not be a 16-bit float.
-void elementwise_flat(ElementRun run, ElementMode mode, const void* const* in, int inputs, void* out,
-                      DType in_dtype, DType out_dtype, std::int64_t n);
+void elementwise_flat(ElementRun run, ElementMode mode, const void* const* in, int inputs,
+                      void* out, DType in_dtype, DType out_dtype, std::int64_t n);
 
 }  // namespace mge::cpu

@@ -31,23 +31,35 @@ void scatter(const void* in, void* out, std::int64_t step, std::int64_t n) {
 
 ElementRun integer_loop(ElementMode mode, DType dtype) {
   switch (dtype) {
-    case DType::int8: return int_loop<std::int8_t>(mode);
-    case DType::uint8: return int_loop<std::uint8_t>(mode);
-    case DType::int16: return int_loop<std::int16_t>(mode);
-    case DType::uint16: return int_loop<std::uint16_t>(mode);
-    case DType::int32: return int_loop<std::int32_t>(mode);
-    case DType::int64: return int_loop<std::int64_t>(mode);
-    case DType::boolean: return bool_loop(mode);
-    default: return nullptr;
+    case DType::int8:
+      return int_loop<std::int8_t>(mode);
+    case DType::uint8:
+      return int_loop<std::uint8_t>(mode);
+    case DType::int16:
+      return int_loop<std::int16_t>(mode);
+    case DType::uint16:
+      return int_loop<std::uint16_t>(mode);
+    case DType::int32:
+      return int_loop<std::int32_t>(mode);
+    case DType::int64:
+      return int_loop<std::int64_t>(mode);
+    case DType::boolean:
+      return bool_loop(mode);
+    default:
+      return nullptr;
   }
 }
 
 ElementRun where_loop(std::int64_t width) {
   switch (width) {
-    case 1: return select_loop<std::uint8_t>;
-    case 2: return select_loop<std::uint16_t>;
-    case 4: return select_loop<std::uint32_t>;
-    default: return select_loop<std::uint64_t>;
+    case 1:
+      return select_loop<std::uint8_t>;
+    case 2:
+      return select_loop<std::uint16_t>;
+    case 4:
+      return select_loop<std::uint32_t>;
+    default:
+      return select_loop<std::uint64_t>;
   }
 }
 
@@ -68,18 +80,26 @@ void narrow_low(const float* in, void* out, DType dtype, std::int64_t n) {
 
 void gather_run(const void* in, std::int64_t step, void* out, std::int64_t n, std::int64_t width) {
   switch (width) {
-    case 1: return gather<std::uint8_t>(in, step, out, n);
-    case 2: return gather<std::uint16_t>(in, step, out, n);
-    case 4: return gather<std::uint32_t>(in, step, out, n);
-    default: return gather<std::uint64_t>(in, step, out, n);
+    case 1:
+      return gather<std::uint8_t>(in, step, out, n);
+    case 2:
+      return gather<std::uint16_t>(in, step, out, n);
+    case 4:
+      return gather<std::uint32_t>(in, step, out, n);
+    default:
+      return gather<std::uint64_t>(in, step, out, n);
   }
 }
 void scatter_run(const void* in, void* out, std::int64_t step, std::int64_t n, std::int64_t width) {
   switch (width) {
-    case 1: return scatter<std::uint8_t>(in, out, step, n);
-    case 2: return scatter<std::uint16_t>(in, out, step, n);
-    case 4: return scatter<std::uint32_t>(in, out, step, n);
-    default: return scatter<std::uint64_t>(in, out, step, n);
+    case 1:
+      return scatter<std::uint8_t>(in, out, step, n);
+    case 2:
+      return scatter<std::uint16_t>(in, out, step, n);
+    case 4:
+      return scatter<std::uint32_t>(in, out, step, n);
+    default:
+      return scatter<std::uint64_t>(in, out, step, n);
   }
 }
 

@@ -22,8 +22,10 @@ MGE_DECLARE_SIMD(void, widen_low, (const void* in, DType dtype, float* out, std:
 MGE_DECLARE_SIMD(void, narrow_low, (const float* in, void* out, DType dtype, std::int64_t n));
 // Elements of `width` bytes that lie `step` elements apart, to neighbours, and the other way.
 MGE_DECLARE_SIMD(void, gather_run,
-                 (const void* in, std::int64_t step, void* out, std::int64_t n, std::int64_t width));
+                 (const void* in, std::int64_t step, void* out, std::int64_t n,
+                  std::int64_t width));
 MGE_DECLARE_SIMD(void, scatter_run,
-                 (const void* in, void* out, std::int64_t step, std::int64_t n, std::int64_t width));
+                 (const void* in, void* out, std::int64_t step, std::int64_t n,
+                  std::int64_t width));
 
 }  // namespace mge::cpu

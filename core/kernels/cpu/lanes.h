@@ -1,5 +1,5 @@
-// The mathematical functions of elementwise kernels, one element ("lane") at a time: branch-free, so
-// that the compiler vectorises a loop over them at any width. For *.simd.cpp files only.
+// The mathematical functions of elementwise kernels, one element ("lane") at a time: branch-free,
+// so that the compiler vectorises a loop over them at any width. For *.simd.cpp files only.
 //
 // float functions are within 2 ulp over their whole range (tools/ulp checks every input); most are
 // computed in double where float would lose digits, which also vectorises. double functions are
@@ -58,7 +58,8 @@ MGE_LANE T round(T x) {
   return copysign(abs(whole) + up, x);
 }
 
-// ---- building blocks in double, to about 2^-34 relative, for float functions ----------------------
+// ---- building blocks in double, to about 2^-34 relative, for float functions
+// ----------------------
 
 // Adding this rounds a double below 2^51 in size to an integer, which then is in the low bits.
 inline constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52
@@ -73,8 +74,8 @@ MGE_LANE double wide_exp2(double t) {
   const double p = poly(r, 1.0, 6.93147180706810029e-01, 2.40226510710183111e-01,
                         5.55041036011525851e-02, 9.61803740385881040e-03, 1.33339379561284795e-03,
                         1.54670091174244432e-04, 1.51959574894647840e-05);
-  const std::uint64_t scale = (std::bit_cast<std::uint64_t>(shifted) << 52) +
-                              (std::uint64_t{1023} << 52);
+  const std::uint64_t scale =
+      (std::bit_cast<std::uint64_t>(shifted) << 52) + (std::uint64_t{1023} << 52);
   return p * std::bit_cast<double>(scale);
 }
 MGE_LANE double wide_exp(double x) { return wide_exp2(x * 1.4426950408889634); }
@@ -85,7 +86,8 @@ MGE_LANE double wide_log(double x) {
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
   const std::uint64_t shifted = bits - sqrt_half + (std::uint64_t{1023} << 52);
   // The exponent, as a double: put under the mantissa of 2^52.
-  const double e = std::bit_cast<double>((shifted >> 52) | 0x4330000000000000u) - 4503599627371519.0;
+  const double e =
+      std::bit_cast<double>((shifted >> 52) | 0x4330000000000000u) - 4503599627371519.0;
   const double m = std::bit_cast<double>((shifted & 0x000fffffffffffffu) + sqrt_half);
   const double s = (m - 1) / (m + 1), u = s * s;
   // log(m) = 2 atanh(s); m in [sqrt(1/2), sqrt(2)], 2^-44.9
@@ -97,8 +99,8 @@ MGE_LANE double wide_log(double x) {
   return x >= 0 ? r : kNaN<double>;
 }
 
-// x - k pi/2 for the nearest integer k, whose low bits are in the low bits of `quadrant`. The product
-// with the first part of pi/2 is exact inside the fma: good for |x| up to kTrigLimit.
+// x - k pi/2 for the nearest integer k, whose low bits are in the low bits of `quadrant`. The
+// product with the first part of pi/2 is exact inside the fma: good for |x| up to kTrigLimit.
 inline constexpr double kTrigLimit = 1073741824.0;  // 2^30
 MGE_LANE double reduce_half_pi(double x, std::uint64_t& quadrant) {
   const double shifted = fma(x, 0.63661977236758134, kRound);
@@ -151,7 +153,8 @@ MGE_LANE double scaled_erfc(double q) {
               1.72473446607359215e-05);
 }
 
-// ---- exponentials -----------------------------------------------------------------------------------
+// ---- exponentials
+// -----------------------------------------------------------------------------------
 
 // e^x as mantissa * 2^exponent with a mantissa in [0.7, 1.5], so that a factor can go in between.
 struct ExpParts {
@@ -229,12 +232,13 @@ MGE_LANE float log(float x) {
 }
 MGE_LANE double log(double x) { return std::log(x); }
 
-// log(1 + x): x and 1 are scaled by the exponent of 1 + x before they are added, which loses nothing.
+// log(1 + x): x and 1 are scaled by the exponent of 1 + x before they are added, which loses
+// nothing.
 MGE_LANE float log1p(float x) {
   const float one_more = x + 1.0f;
   const std::uint32_t k =
       (std::bit_cast<std::uint32_t>(one_more) - 0x3f3504f3u) & 0xff800000u;  // exponent, in place
-  const float down = std::bit_cast<float>(0x3f800000u - k);                   // 2^-k
+  const float down = std::bit_cast<float>(0x3f800000u - k);                  // 2^-k
   const float e = static_cast<float>(static_cast<std::int32_t>(k) >> 23);
   const bool huge = x > 1.0e37f;  // 2^-k would be subnormal; the 1 does not matter there
   const float f = fma(x, down, down - 1.0f), u = f * f;
@@ -259,7 +263,8 @@ MGE_LANE T logaddexp(T a, T b) {
   return most + log1p(exp(-gap));
 }
 
-// ---- sigmoid and its kin ------------------------------------------------------------------------------
+// ---- sigmoid and its kin
+// ------------------------------------------------------------------------------
 
 // sigmoid(x) and 1 - sigmoid(x), neither of which cancels.
 template <class T>
@@ -336,7 +341,8 @@ MGE_LANE float cosh(float x) {
 }
 MGE_LANE double cosh(double x) { return std::cosh(x); }
 
-// ---- inverse hyperbolic functions -----------------------------------------------------------------
+// ---- inverse hyperbolic functions
+// -----------------------------------------------------------------
 
 // log(1 + t) needs t to be seen beside the 1; below 2^-12 the first terms of the series are better.
 inline constexpr double kSmall = 1.0 / 4096;
@@ -362,7 +368,8 @@ MGE_LANE float atanh(float x) {
 }
 MGE_LANE double atanh(double x) { return std::atanh(x); }
 
-// ---- trigonometry -----------------------------------------------------------------------------------
+// ---- trigonometry
+// -----------------------------------------------------------------------------------
 
 // For |x| <= kTrigLimit; kernels send others to libm.
 MGE_LANE float sin(float x) {
@@ -425,7 +432,8 @@ MGE_LANE float atan2(float y, float x) {
 }
 MGE_LANE double atan2(double y, double x) { return std::atan2(y, x); }
 
-// ---- powers -------------------------------------------------------------------------------------------
+// ---- powers
+// -------------------------------------------------------------------------------------------
 
 MGE_LANE float pow(float x, float y) {
   const double base = abs(static_cast<double>(x)), power = y;
@@ -446,7 +454,8 @@ MGE_LANE float pow(float x, float y) {
 }
 MGE_LANE double pow(double x, double y) { return std::pow(x, y); }
 
-// ---- the error function -----------------------------------------------------------------------------
+// ---- the error function
+// -----------------------------------------------------------------------------
 
 MGE_LANE double wide_erfc(double z) {  // z >= 0
   z = z > 12 ? 12 : z;
@@ -478,8 +487,12 @@ MGE_LANE ExpParts normal_tail(float x) {
   const float rest = fma(x, x, -square);
   const ExpParts e = exp_parts(-0.5f * square);
   const float q = (z - 3.0f) / (z + 3.0f);
-  // (1 + 1.5 z) e^(z^2 / 2) erfc(z / sqrt(2)) / 2 for 0 <= z <= 14.5, @ERR@
-  const float p = poly(q, @TAIL@);
+  // (1 + 1.5 z) e^(z^2 / 2) erfc(z / sqrt(2)) / 2 for 0 <= z <= 14.5, 2^-31
+  const float p =
+      poly(q, 6.68326715998808774e-01f, -4.15888352574304496e-02f, -8.62607517940367219e-02f,
+           9.08527375073217985e-02f, -3.71608811716830773e-02f, 2.86317498392947263e-04f,
+           5.00709812241356862e-03f, -3.50864980293152907e-04f, -8.33123745983172328e-04f,
+           -2.23056721422735312e-05f, 1.32876736979117848e-04f, 3.48848350995288760e-05f);
   return {fma(-0.5f * rest, e.mantissa, e.mantissa) * (p / fma(1.5f, z, 1.0f)), e.exponent};
 }
 // The normal distribution function near 0, where it would lose digits as 1 - tail.
@@ -517,22 +530,21 @@ MGE_LANE double gelu_slope(double x) {
 // erfinv(x) / x as a function of w = -log(1 - x^2); 2^-26.4 up to w = 106.
 MGE_LANE double erfinv_over_x(double w) {
   const double s = sqrt(w);
-  const double near = poly(w - 2.5, 1.50140935351378579e+00, 2.46640287638502459e-01,
-                           -4.17733940954843463e-03, -1.25274466745915226e-03,
-                           2.18282636063799404e-04, -4.96190824255227387e-06,
-                           -3.43461338355152439e-06, 4.65891355542744451e-07,
-                           1.80374458071284054e-08, -8.77277201610357399e-09,
-                           3.35527434931428824e-10);
-  const double middle = poly(s - 3, 2.83297679568777472e+00, 1.00167508677115169e+00,
-                             9.44568421368389456e-03, -7.63941015515030419e-03,
-                             5.68317204277234232e-03, -3.58698731819477026e-03,
-                             1.49585758399376563e-03, -7.66199266043725692e-05,
-                             -3.18723917813143280e-04, 1.28964484938889955e-04);
-  const double far = poly(s - 7, 6.86901971769396091e+00, 1.00859551379483903e+00,
-                          -5.12987107375080737e-04, 6.43747833885125771e-06,
-                          6.31629033474335428e-06, -1.68574717011132027e-06,
-                          2.44267038921314036e-07, -4.11640821646566373e-08,
-                          1.58441109211818192e-08, -2.43706619082649356e-09);
+  const double near =
+      poly(w - 2.5, 1.50140935351378579e+00, 2.46640287638502459e-01, -4.17733940954843463e-03,
+           -1.25274466745915226e-03, 2.18282636063799404e-04, -4.96190824255227387e-06,
+           -3.43461338355152439e-06, 4.65891355542744451e-07, 1.80374458071284054e-08,
+           -8.77277201610357399e-09, 3.35527434931428824e-10);
+  const double middle =
+      poly(s - 3, 2.83297679568777472e+00, 1.00167508677115169e+00, 9.44568421368389456e-03,
+           -7.63941015515030419e-03, 5.68317204277234232e-03, -3.58698731819477026e-03,
+           1.49585758399376563e-03, -7.66199266043725692e-05, -3.18723917813143280e-04,
+           1.28964484938889955e-04);
+  const double far =
+      poly(s - 7, 6.86901971769396091e+00, 1.00859551379483903e+00, -5.12987107375080737e-04,
+           6.43747833885125771e-06, 6.31629033474335428e-06, -1.68574717011132027e-06,
+           2.44267038921314036e-07, -4.11640821646566373e-08, 1.58441109211818192e-08,
+           -2.43706619082649356e-09);
   return w < 5 ? near : s < 4 ? middle : far;
 }
 MGE_LANE float erfinv(float x) {
@@ -561,8 +573,8 @@ MGE_LANE double erfcinv(double y) {
   const double p = low ? 2 - y : y;
   const double w = -(std::log(p) + std::log(2 - p));
   // Past the fit, r^2 = w - log(r sqrt(pi)) with its first approximation inside.
-  const double start =
-      w < 100 ? (1 - p) * erfinv_over_x(w) : std::sqrt(w - 0.5 * std::log(w * 3.14159265358979324 / 4));
+  const double start = w < 100 ? (1 - p) * erfinv_over_x(w)
+                               : std::sqrt(w - 0.5 * std::log(w * 3.14159265358979324 / 4));
   const double r = refine_erfcinv(start, p);
   return low ? -r : r;
 }
@@ -579,7 +591,8 @@ MGE_LANE double erfinv(double x) {
   return std::copysign(erfcinv(1 - z), x);
 }
 
-// ---- division ---------------------------------------------------------------------------------------
+// ---- division
+// ---------------------------------------------------------------------------------------
 
 template <class T>
 struct Quotient {

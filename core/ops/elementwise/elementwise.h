@@ -1,33 +1,16 @@
-// Elementwise ops: one op, Elemwise{mode}, with a row for each mode in elementwise.cpp; and TypeCvt.
+// Elementwise ops: one op, Elemwise{mode}, with a row for each mode in elementwise.cpp; and
+// TypeCvt.
 #pragma once
 
 #include <array>
 
+#include "core/kernels/element_mode.h"
 #include "core/op/op.h"
 
 namespace mge {
 
-// The names are the reference's (builtin.Elemwise.Mode); what follows the comment is ours.
-#define MGE_ELEMWISE_MODES(X)                                                                     \
-  X(RELU) X(ABS) X(ACOS) X(ASIN) X(CEIL) X(COS) X(EXP) X(EXPM1) X(FLOOR) X(LOG) X(LOG1P)          \
-  X(NEGATE) X(SIGMOID) X(SIN) X(TANH) X(ABS_GRAD) X(ADD) X(FLOOR_DIV) X(MAX) X(MIN) X(MOD) X(MUL) \
-  X(POW) X(SIGMOID_GRAD) X(SUB) X(SWITCH_GT0) X(TANH_GRAD) X(TRUE_DIV) X(LOG_SUM_EXP) X(LT)       \
-  X(LEQ) X(EQ) X(SHL) X(SHR) X(FUSE_MUL_ADD3) X(FUSE_MUL_ADD4) X(FUSE_ADD_RELU)                   \
-  X(FUSE_ADD_SIGMOID) X(FUSE_ADD_TANH) X(FAST_TANH) X(FAST_TANH_GRAD) X(ROUND) X(RMULH) X(ATAN2)  \
-  X(ERF) X(ERFINV) X(ERFC) X(ERFCINV) X(H_SWISH) X(H_SWISH_GRAD) X(FUSE_ADD_H_SWISH) X(NOT)       \
-  X(AND) X(OR) X(XOR) X(SILU) X(SILU_GRAD) X(GELU) X(GELU_GRAD) X(COND_LEQ_MOV) X(COND_LT_MOV)    \
-  X(NEQ) X(ISNAN) X(ISINF) X(SINH) X(COSH) X(ASINH) X(ACOSH) X(ATANH) X(TAN) X(ASINH_GRAD)        \
-  X(ACOSH_GRAD) X(ATANH_GRAD) X(PRELU) X(CLIP) X(PRELU_GRAD) X(SOFTPLUS) X(SOFTPLUS_GRAD)         \
-  X(RELU6) X(RELU6_GRAD) X(HSIGMOID) X(HSIGMOID_GRAD) X(LOGSIGMOID) X(SQRT) X(SQUARE) X(SIGN)     \
-  /* ours */                                                                                      \
-  X(ATAN) X(RSQRT) X(WHERE)
-
 struct Elemwise {
-  enum class Mode : std::uint8_t {
-#define MGE_X(name) name,
-    MGE_ELEMWISE_MODES(MGE_X)
-#undef MGE_X
-  };
+  using Mode = ElementMode;
   Mode mode = Mode::ADD;
   static constexpr OpTraits traits{
       .name = "Elemwise", .amp = Amp::promote, .fuse = Fuse::elementwise};
@@ -45,6 +28,7 @@ Specs infer(const Elemwise& op, const Specs& in);
 Values grad(const Elemwise& op, const GradArgs& g);
 Keep keep(const Elemwise& op, std::uint32_t needs);
 bool differentiable(const Elemwise& op);
+void kernel(const Elemwise& op, CpuContext& context, Views in, MutViews out);
 DECLARE_OP(Elemwise);
 
 // Converts to another dtype.
@@ -56,6 +40,7 @@ struct TypeCvt {
 Specs infer(const TypeCvt& op, const Specs& in);
 Values grad(const TypeCvt& op, const GradArgs& g);
 Keep keep(const TypeCvt& op, std::uint32_t needs);
+void kernel(const TypeCvt& op, CpuContext& context, Views in, MutViews out);
 DECLARE_OP(TypeCvt);
 
 // The op object of a mode, made once.
@@ -65,8 +50,9 @@ inline const char* elemwise_name(Elemwise::Mode mode) {
 }
 // Modes whose integer and bool operands become float32 first: exp, log, true division, ...
 bool elemwise_needs_float(Elemwise::Mode mode);
-// a (mode) b for operands of one dtype, one shape and one row-major or other dense layout that the mode
-// takes as they are; false, with nothing done, for all others. Not recorded: only where no layer is on.
+// a (mode) b for operands of one dtype, one shape and one row-major or other dense layout that the
+// mode takes as they are; false, with nothing done, for all others. Not recorded: only where no
+// layer is on.
 bool elemwise_fast(Elemwise::Mode mode, const Value& a, const Value& b, Value& out);
 
 // Calls in C++; operands have one dtype and broadcast.
@@ -76,13 +62,17 @@ Value elemwise(Elemwise::Mode mode, const Value& a, const Value& b, const Value&
 inline Value add(const Value& a, const Value& b) { return elemwise(Elemwise::Mode::ADD, a, b); }
 inline Value sub(const Value& a, const Value& b) { return elemwise(Elemwise::Mode::SUB, a, b); }
 inline Value mul(const Value& a, const Value& b) { return elemwise(Elemwise::Mode::MUL, a, b); }
-inline Value div(const Value& a, const Value& b) { return elemwise(Elemwise::Mode::TRUE_DIV, a, b); }
+inline Value div(const Value& a, const Value& b) {
+  return elemwise(Elemwise::Mode::TRUE_DIV, a, b);
+}
 inline Value pow(const Value& a, const Value& b) { return elemwise(Elemwise::Mode::POW, a, b); }
 inline Value maximum(const Value& a, const Value& b) { return elemwise(Elemwise::Mode::MAX, a, b); }
 inline Value minimum(const Value& a, const Value& b) { return elemwise(Elemwise::Mode::MIN, a, b); }
 inline Value equal(const Value& a, const Value& b) { return elemwise(Elemwise::Mode::EQ, a, b); }
 inline Value less(const Value& a, const Value& b) { return elemwise(Elemwise::Mode::LT, a, b); }
-inline Value less_equal(const Value& a, const Value& b) { return elemwise(Elemwise::Mode::LEQ, a, b); }
+inline Value less_equal(const Value& a, const Value& b) {
+  return elemwise(Elemwise::Mode::LEQ, a, b);
+}
 inline Value neg(const Value& a) { return elemwise(Elemwise::Mode::NEGATE, a); }
 inline Value exp(const Value& a) { return elemwise(Elemwise::Mode::EXP, a); }
 inline Value log(const Value& a) { return elemwise(Elemwise::Mode::LOG, a); }

@@ -1,0 +1,21 @@
+// What is known of each elementwise mode.
+#pragma once
+
+#include "core/ops/elementwise/elementwise.h"
+
+namespace mge {
+
+enum class Takes : std::uint8_t { all, numbers, floats, integers, bools, where };
+enum class Gives : std::uint8_t { same, boolean };
+
+struct ElemwiseRule {
+  int arity;
+  Takes takes;
+  Gives gives;
+  Keep keep;                              // for the gradient
+  Values (*grad)(const GradArgs&);        // nullptr: not differentiable
+};
+
+const ElemwiseRule& elemwise_rule(Elemwise::Mode mode);
+
+}  // namespace mge
