@@ -424,7 +424,7 @@ struct HSigmoid {
 template <class T>
 MGE_LANE T hswish(T x) {
   const T inside = x * (x + T(3)) / T(6);
-  return x < T(-3) ? T(0) : x > T(3) ? x : inside;
+  return x <= T(-3) ? T(0) : x > T(3) ? x : inside;
 }
 struct HSwish {
   template <class T>
