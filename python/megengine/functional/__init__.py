@@ -1,0 +1,17 @@
+"""Functions of Tensors. Each file holds one subject, and its names are here as well."""
+
+from .elemwise import *
+from .elemwise import (
+    erf,
+    gelu,
+    hsigmoid,
+    hswish,
+    leaky_relu,
+    logsigmoid,
+    prelu,
+    relu,
+    relu6,
+    sigmoid,
+    silu,
+    softplus,
+)
