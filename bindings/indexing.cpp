@@ -343,4 +343,35 @@ int tensor_setitem(PyObject* self, PyObject* key, PyObject* value) {
   });
 }
 
+void bind_indexing(nb::module_& m) {
+  m.def(
+      "gather",
+      [](nb::handle inp, std::int64_t axis, nb::handle index) {
+        return wrapped(
+            gather(value_of("gather", inp.ptr()), axis, value_of("gather", index.ptr())));
+      },
+      "The elements of inp along axis at the positions in index.");
+  m.def(
+      "scatter_",
+      [](nb::handle inp, std::int64_t axis, nb::handle index, nb::handle source) {
+        value_of("scatter", inp.ptr());
+        Expression e;  // its arrays are the other inputs
+        e.arrays.push_back(value_of("scatter", source.ptr()));
+        Value& slot = tensor_of(inp.ptr()).value;
+        slot = write(Scatter{.axis = axis}, slot, value_of("scatter", index.ptr()), e);
+        return nb::borrow(inp);
+      },
+      "Puts source into inp along axis at the positions in index; returns inp.");
+  m.def(
+      "nonzero",
+      [](nb::handle mask) {
+        nb::list out;
+        for (Value& v : call_all(NonZero{}, {value_of("nonzero", mask.ptr())})) {
+          out.append(wrapped(std::move(v)));
+        }
+        return out;
+      },
+      "The positions of the true elements of a mask, an integer vector for each axis.");
+}
+
 }  // namespace mge::py

@@ -7,5 +7,7 @@ NB_MODULE(_core, m) {
   bind_convert(m);
   bind_tensor(m);
   bind_ops(m);
+  bind_shape(m);
+  bind_indexing(m);
   bind_autodiff(m);
 }

@@ -102,6 +102,8 @@ const PyType_Slot* operator_slots(std::size_t& count);                // operato
 void bind_tensor(nb::module_& m);
 void bind_convert(nb::module_& m);
 void bind_ops(nb::module_& m);
+void bind_shape(nb::module_& m);
+void bind_indexing(nb::module_& m);
 void bind_autodiff(nb::module_& m);
 void bind_runtime(nb::module_& m);
 

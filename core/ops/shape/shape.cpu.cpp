@@ -1,11 +1,7 @@
 #include "core/ops/shape/shape.h"
 #include "core/kernels/cpu/concat.h"
-#include "core/kernels/cpu/copy.h"
 
 namespace mge {
-
-void kernel(const Copy&, CpuContext&, Views in, MutViews out) { cpu::copy(in[0], out[0]); }
-REGISTER_KERNEL(Copy, cpu);
 
 void kernel(const Concat& op, CpuContext&, Views in, MutViews out) {
   cpu::concat(in, out[0], normalize_axis("Concat", op.axis, out[0].ndim()));

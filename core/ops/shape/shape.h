@@ -83,10 +83,9 @@ struct Copy {
   static constexpr OpTraits traits{.name = "Copy"};
   static constexpr auto fields = field_list(field("comp_node", &Copy::comp_node));
 };
-Specs infer(const Copy& op, const Specs& in);
+Values execute(const Copy& op, Values& in);
 Values grad(const Copy& op, const GradArgs& g);
 Keep keep(const Copy& op, std::uint32_t needs);
-void kernel(const Copy& op, CpuContext& context, Views in, MutViews out);
 DECLARE_OP(Copy);
 
 // The same elements with row-major strides: a copy only where they are not.
