@@ -323,6 +323,12 @@ void set(Value& slot, Expression e, const Value& v) {
   slot = reshape(out, shape);
 }
 
+const Value& bool_mask(const char* op, nb::handle mask) {
+  const Value& m = value_of(op, mask.ptr());
+  if (!is_bool(m.dtype())) fail_value(op, "expected a bool mask, got ", m.dtype());
+  return m;
+}
+
 }  // namespace
 
 PyObject* tensor_getitem(PyObject* self, PyObject* key) {
@@ -372,6 +378,53 @@ void bind_indexing(nb::module_& m) {
         return out;
       },
       "The positions of the true elements of a mask, an integer vector for each axis.");
+  m.def(
+      "where",
+      [](nb::handle mask, nb::handle x, nb::handle y) {
+        PyObject* const args[] = {x.ptr(), y.ptr()};
+        const Value& m = bool_mask("where", mask);
+        Operands in = operands_from_python("where", args, 2);
+        in.cast_all(in.common("where"));
+        return wrapped(where(m, in.values[0], in.values[1]));
+      },
+      "x where mask is true, y elsewhere.");
+  m.def(
+      "cond_take",
+      [](nb::handle mask, nb::handle x) {
+        Values out =
+            call_all(CondTake{}, {bool_mask("cond_take", mask), value_of("cond_take", x.ptr())});
+        return nb::make_tuple(wrapped(std::move(out[0])), wrapped(std::move(out[1])));
+      },
+      "The elements of x where mask is true, and their places in the flattened x.");
+  m.def(
+      "one_hot",
+      [](nb::handle inp, nb::handle num_classes) {
+        const Value& labels = value_of("one_hot", inp.ptr());
+        if (!is_integer(labels.dtype()))
+          fail_type("one_hot", "expected integer labels, got ", labels.dtype());
+        const Dims classes = dims_from_python("one_hot", num_classes.ptr());
+        if (classes.size() != 1 || classes[0] < 0)
+          fail_value("one_hot", "expected a number of classes, got ", classes);
+        Spec spec(labels.dtype(), labels.shape());
+        spec.shape.push_back(classes[0]);
+        spec.strides = row_major(spec.shape);
+        spec.device = labels.device();
+        Values in;
+        in.push_back(zeros(spec));
+        in.push_back(labels);
+        in.push_back(scalar_like(labels, 1));
+        return wrapped(
+            std::move(call_all(IndexingSetOneHot{.axis = labels.ndim()}, std::move(in))[0]));
+      },
+      "Ones at the places of the labels on a new last axis.");
+  m.def(
+      "indexing_one_hot",
+      [](nb::handle src, nb::handle index, std::int64_t axis, bool keepdims) {
+        const Value& x = value_of("indexing_one_hot", src.ptr());
+        const Value out = indexing_one_hot(x, value_of("indexing_one_hot", index.ptr()), axis);
+        return wrapped(keepdims ? out : squeeze(out, {axis}));
+      },
+      "One element along an axis for each position of the others.");
 }
 
 }  // namespace mge::py

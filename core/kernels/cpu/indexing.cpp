@@ -41,7 +41,7 @@ const void* packed(const View& v, DType dtype, const Shape& shape, Buffers& buff
 }
 
 void check_range(const char* op, const void* index, bool wide, std::int64_t n, std::int64_t axis,
-                 std::int64_t size) {
+                 std::int64_t size, bool wrap) {
   if (n == 0) return;
   constexpr std::int64_t kGrain = 1 << 18;
   const std::int64_t chunks = (n + kGrain - 1) / kGrain;
@@ -56,7 +56,7 @@ void check_range(const char* op, const void* index, bool wide, std::int64_t n, s
   });
   const std::int64_t lowest = *std::min_element(low.begin(), low.end());
   const std::int64_t highest = *std::max_element(high.begin(), high.end());
-  if (lowest < -size || highest >= size) {
+  if (lowest < (wrap ? -size : 0) || highest >= size) {
     fail_index(op, "index ", highest >= size ? highest : lowest, " is out of range for axis ", axis,
                " of size ", size);
   }
@@ -136,7 +136,7 @@ class Plan {
       const DType dtype = is_plain_index(v.dtype) ? v.dtype : DType::int64;
       const void* data = packed(v, dtype, v.shape, buffers_);
       const bool wide = dtype == DType::int64;
-      check_range(at.op, data, wide, v.size(), at.names[i], layout_.keys[i]);
+      check_range(at.op, data, wide, v.size(), at.names[i], layout_.keys[i], true);
       if (v.shape != index_shape_) {
         data = packed({data, dtype, v.shape, row_major(v.shape)}, dtype, index_shape_, buffers_);
       }
@@ -474,20 +474,21 @@ void each_tile(const View& x, int axis, const View& index, const View& v,
 }
 
 // The index as int32 or int64, checked.
-View checked_index(const char* op, const View& x, int axis, const View& index, Buffers& buffers) {
-  View out = index;
-  if (!is_plain_index(index.dtype)) {
+View checked_index(const AlongIndex& at, const Shape& x, Buffers& buffers) {
+  View out = at.index;
+  if (!is_plain_index(out.dtype)) {
+    out.data = packed(at.index, DType::int64, out.shape, buffers);
     out.dtype = DType::int64;
-    out.data = packed(index, DType::int64, index.shape, buffers);
-    out.strides = row_major(index.shape);
+    out.strides = row_major(out.shape);
   }
-  // A repeated (stride 0) or strided index is checked by its distinct elements.
+  // A repeated (stride 0) index is checked by its distinct elements.
   View distinct = out;
   for (int i = 0; i < out.ndim(); ++i) {
     if (out.strides[i] == 0 && out.shape[i] > 1) distinct.shape[i] = 1;
   }
   const void* data = packed(distinct, out.dtype, distinct.shape, buffers);
-  check_range(op, data, out.dtype == DType::int64, distinct.size(), axis, x.shape[axis]);
+  check_range(at.op, data, out.dtype == DType::int64, distinct.size(), at.axis, x[at.axis],
+              at.wrap);
   return out;
 }
 
@@ -504,40 +505,40 @@ View values_like(const View& v, DType dtype, const Shape& shape, Buffers& buffer
 
 }  // namespace
 
-void take_along(const char* op, const View& x, int axis, const View& index, const MutView& out) {
+void take_along(const AlongIndex& at, const View& x, const MutView& out) {
   Buffers buffers;
-  const View positions = checked_index(op, x, axis, index, buffers);
+  const View index = checked_index(at, x.shape, buffers);
   if (out.size() == 0) return;
-  each_tile(x, axis, positions, out, kLines, [&](const AlongTile& tile) {
-    MGE_DISPATCH(take_lines)(tile, size_of(x.dtype), x.data, positions.data, out.data);
+  each_tile(x, at.axis, index, out, kLines, [&](const AlongTile& tile) {
+    MGE_DISPATCH(take_lines)(tile, size_of(x.dtype), x.data, index.data, out.data);
   });
 }
 
-void put_along(const char* op, const MutView& x, int axis, const View& index, const View& v) {
+void put_along(const AlongIndex& at, const MutView& x, const View& v) {
   Buffers buffers;
-  const View positions = checked_index(op, x, axis, index, buffers);
+  const View index = checked_index(at, x.shape, buffers);
   if (index.size() == 0) return;
   const View values = values_like(v, x.dtype, index.shape, buffers);
-  each_tile(x, axis, positions, values, kLines, [&](const AlongTile& tile) {
-    MGE_DISPATCH(put_lines)(tile, size_of(x.dtype), x.data, positions.data, values.data);
+  each_tile(x, at.axis, index, values, kLines, [&](const AlongTile& tile) {
+    MGE_DISPATCH(put_lines)(tile, size_of(x.dtype), x.data, index.data, values.data);
   });
 }
 
-void add_along(const char* op, const MutView& x, int axis, const View& index, const View& v) {
+void add_along(const AlongIndex& at, const MutView& x, const View& v) {
   Buffers buffers;
-  const View positions = checked_index(op, x, axis, index, buffers);
+  const View index = checked_index(at, x.shape, buffers);
   if (index.size() == 0) return;
   const View values = values_like(v, x.dtype, index.shape, buffers);
-  const bool sums = is_float(x.dtype) && index.shape[axis] > 1;
-  const std::int64_t size = x.shape[axis];
+  const bool sums = is_float(x.dtype) && index.shape[at.axis] > 1;
+  const std::int64_t size = x.shape[at.axis];
   // The sums of a tile stay in the second level cache where they can.
   const std::int64_t lines = sums ? std::clamp<std::int64_t>((1 << 15) / size, 1, kLines) : kLines;
   // One block of sums for each thread, made here because nothing may throw among the threads.
   const std::int64_t threads = num_threads();
   double* all = sums ? buffers.get<double>(threads * lines * size) : nullptr;
-  each_tile(x, axis, positions, values, lines, [&](const AlongTile& tile) {
+  each_tile(x, at.axis, index, values, lines, [&](const AlongTile& tile) {
     double* mine = sums ? all + omp_get_thread_num() % threads * lines * size : nullptr;
-    MGE_DISPATCH(add_lines)(tile, x.dtype, x.data, positions.data, values.data, mine);
+    MGE_DISPATCH(add_lines)(tile, x.dtype, x.data, index.data, values.data, mine);
   });
 }
 

@@ -31,10 +31,16 @@ void put(const AxisIndices& at, const MutView& x, const View& v);
 void add_at(const AxisIndices& at, const MutView& x, const View& v);
 
 // Along one axis, as NumPy's take_along_axis: out[i][j] = x[index[i][j]][j] for axis 0. The other
-// sizes of index may be smaller than those of x; out and v have the shape of index.
-void take_along(const char* op, const View& x, int axis, const View& index, const MutView& out);
-void put_along(const char* op, const MutView& x, int axis, const View& index, const View& v);
-void add_along(const char* op, const MutView& x, int axis, const View& index, const View& v);
+// sizes of index may be smaller than those of x; out has the shape of index, v broadcasts to it.
+struct AlongIndex {
+  const char* op;  // for messages
+  int axis;
+  View index;
+  bool wrap = true;  // false: a negative position is out of range
+};
+void take_along(const AlongIndex& at, const View& x, const MutView& out);
+void put_along(const AlongIndex& at, const MutView& x, const View& v);
+void add_along(const AlongIndex& at, const MutView& x, const View& v);
 
 // The number of true elements of a row-major mask.
 std::int64_t count_true(const View& mask);

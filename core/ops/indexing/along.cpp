@@ -45,15 +45,16 @@ Value with_axis(const char* op, std::int64_t axis, const Spec& x, const Value& i
   return expand_dims(index, {a});
 }
 
-Shape one_hot_shape(const char* op, std::int64_t axis, const Specs& in) {
-  const int a = normalize_axis(op, axis, in[0].ndim());
-  Shape want = in[0].shape;
+// The shape of the index with its axis; raises where it does not fit.
+Shape one_hot_shape(const char* op, std::int64_t axis, const Spec& x, const Spec& index) {
+  const int a = normalize_axis(op, axis, x.ndim());
+  Shape want = x.shape;
   want.erase(a);
-  if (in[1].shape != want) {
+  if (index.shape != want) {
     fail_value(op, "expected an index of shape ", want, " (the tensor's without axis ", a,
-               "), got ", in[1].shape);
+               "), got ", index.shape);
   }
-  if (!is_integer(in[1].dtype)) fail_type(op, "expected an integer index, got ", in[1].dtype);
+  if (!is_integer(index.dtype)) fail_type(op, "expected an integer index, got ", index.dtype);
   want.insert(a, 1);
   return want;
 }
@@ -85,7 +86,7 @@ REGISTER_OP(Gather);
 Values execute(const Scatter& op, Values& in) {
   return write_along("Scatter", op.axis, in,
                      [](int axis, const MutView& x, const View& index, const View& v) {
-                       cpu::put_along("Scatter", x, axis, index, v);
+                       cpu::put_along({"Scatter", axis, index}, x, v);
                      });
 }
 Values grad(const Scatter& op, const GradArgs& g) {
@@ -117,7 +118,7 @@ REGISTER_OP(Scatter);
 Values execute(const ScatterAdd& op, Values& in) {
   return write_along("ScatterAdd", op.axis, in,
                      [](int axis, const MutView& x, const View& index, const View& v) {
-                       cpu::add_along("ScatterAdd", x, axis, index, v);
+                       cpu::add_along({"ScatterAdd", axis, index}, x, v);
                      });
 }
 Values grad(const ScatterAdd& op, const GradArgs& g) {
@@ -133,9 +134,10 @@ REGISTER_OP(ScatterAdd);
 // ------------------------------------------------------------
 
 Specs infer(const IndexingOneHot& op, const Specs& in) {
-  if (in.size() != 2)
+  if (in.size() != 2) {
     fail_type("IndexingOneHot", "expected a tensor and an index, got ", in.size(), " inputs");
-  Spec out(in[0].dtype, one_hot_shape("IndexingOneHot", op.axis, in));
+  }
+  Spec out(in[0].dtype, one_hot_shape("IndexingOneHot", op.axis, in[0], in[1]));
   out.device = in[0].device;
   return {out};
 }
@@ -144,11 +146,18 @@ Values decompose(const IndexingOneHot& op, const Values& in) {
 }
 REGISTER_OP(IndexingOneHot);
 
-Specs infer(const IndexingSetOneHot& op, const Specs& in) {
-  if (in.size() != 3) fail_type("IndexingSetOneHot", "expected 3 inputs, got ", in.size());
-  check_assignable("IndexingSetOneHot", in[2].shape,
-                   one_hot_shape("IndexingSetOneHot", op.axis, in));
-  return {in[0]};
+Values execute(const IndexingSetOneHot& op, Values& in) {
+  const char* name = IndexingSetOneHot::traits.name;
+  if (in.size() != 3) fail_type(name, "expected 3 inputs, got ", in.size());
+  const Shape shape = one_hot_shape(name, op.axis, in[0].spec(), in[1].spec());
+  check_assignable(name, in[2].shape(), shape);
+  View index = in[1].view();
+  const int axis = normalize_axis(name, op.axis, in[0].ndim());
+  index.shape.insert(axis, 1);
+  index.strides.insert(axis, 1);
+  Value out = writable(in[0], 0);
+  cpu::put_along({name, axis, index, false}, out.mut(), as_assigned(in[2].view(), shape.size()));
+  return {std::move(out)};
 }
 Values decompose(const IndexingSetOneHot& op, const Values& in) {
   return {
@@ -161,6 +170,9 @@ REGISTER_OP(IndexingSetOneHot);
 
 Value gather(const Value& x, std::int64_t axis, const Value& index) {
   return call(Gather{.axis = axis}, x, index);
+}
+Value indexing_one_hot(const Value& x, const Value& index, std::int64_t axis) {
+  return call(IndexingOneHot{.axis = axis}, x, index);
 }
 Value scatter(Value x, std::int64_t axis, const Value& index, const Value& v) {
   Values in;

@@ -16,8 +16,18 @@ void kernel(const IndexingMultiAxisVec& op, CpuContext&, Views in, MutViews out)
 REGISTER_KERNEL(IndexingMultiAxisVec, cpu);
 
 void kernel(const Gather& op, CpuContext&, Views in, MutViews out) {
-  cpu::take_along("Gather", in[0], normalize_axis("Gather", op.axis, in[0].ndim()), in[1], out[0]);
+  const int axis = normalize_axis("Gather", op.axis, in[0].ndim());
+  cpu::take_along({"Gather", axis, in[1]}, in[0], out[0]);
 }
 REGISTER_KERNEL(Gather, cpu);
+
+void kernel(const IndexingOneHot& op, CpuContext&, Views in, MutViews out) {
+  const int axis = normalize_axis("IndexingOneHot", op.axis, in[0].ndim());
+  View index = in[1];
+  index.shape.insert(axis, 1);
+  index.strides.insert(axis, 1);
+  cpu::take_along({"IndexingOneHot", axis, index, false}, in[0], out[0]);
+}
+REGISTER_KERNEL(IndexingOneHot, cpu);
 
 }  // namespace mge

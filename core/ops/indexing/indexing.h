@@ -132,7 +132,7 @@ Keep keep(const ScatterAdd& op, std::uint32_t needs);
 DECLARE_OP(ScatterAdd);
 
 // (x, index): the elements of x along `axis` that index, which lacks that axis, names; the axis
-// stays, with size 1.
+// stays, with size 1. A negative index is out of range here.
 struct IndexingOneHot {
   std::int64_t axis = 0;
   std::int64_t ndim = 0;  // of the reference's op; not needed
@@ -142,6 +142,7 @@ struct IndexingOneHot {
 };
 Specs infer(const IndexingOneHot& op, const Specs& in);
 Values decompose(const IndexingOneHot& op, const Values& in);
+void kernel(const IndexingOneHot& op, CpuContext& context, Views in, MutViews out);
 DECLARE_OP(IndexingOneHot);
 
 // (x, index, v): x with those elements replaced by v, which has size 1 on the axis.
@@ -152,7 +153,7 @@ struct IndexingSetOneHot {
   static constexpr auto fields =
       field_list(field("axis", &IndexingSetOneHot::axis), field("ndim", &IndexingSetOneHot::ndim));
 };
-Specs infer(const IndexingSetOneHot& op, const Specs& in);
+Values execute(const IndexingSetOneHot& op, Values& in);
 Values decompose(const IndexingSetOneHot& op, const Values& in);
 DECLARE_OP(IndexingSetOneHot);
 
@@ -187,6 +188,7 @@ Value take(const Value& x, const Value& index, std::int64_t axis = 0);
 Value gather(const Value& x, std::int64_t axis, const Value& index);
 Value scatter(Value x, std::int64_t axis, const Value& index, const Value& v);
 Value scatter_add(Value x, std::int64_t axis, const Value& index, const Value& v);
+Value indexing_one_hot(const Value& x, const Value& index, std::int64_t axis);
 
 #undef MGE_BASIC_FIELDS
 #undef MGE_VEC_FIELDS
