@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, SupportsIndex
@@ -142,12 +143,12 @@ def zeros_like(inp: Tensor) -> Tensor:
 
 
 def eye(
-    N: int | Sequence[int],  # noqa: N803
-    M: int | None = None,  # noqa: N803
+    N: int | Sequence[int],
+    M: int | None = None,
     dtype: Any = "float32",
     device: Any = None,
 ) -> Tensor:
-    """A matrix of shape (N, M) with ones on the main diagonal and zeros elsewhere; M is N without it.
+    """A matrix of shape (N, M), M = N without M, with ones on the main diagonal, zeros elsewhere.
 
     >>> import megengine.functional as F
     >>> F.eye(2, 3)
@@ -173,9 +174,7 @@ def _number(op: str, name: str, value: Any) -> int | float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise TypeError(
-            f"{op}: expected {name} as a number, got {type(value).__name__}"
-        ) from None
+        raise TypeError(f"{op}: expected {name} as a number, got {type(value).__name__}") from None
     if not math.isfinite(number):
         raise ValueError(f"{op}: expected a finite {name}, got {number}")
     return number
@@ -228,9 +227,7 @@ def arange(
     return _core.arange(start, step, num, dtype, device)
 
 
-def linspace(
-    start: Any, stop: Any, num: Any, dtype: Any = "float32", device: Any = None
-) -> Tensor:
+def linspace(start: Any, stop: Any, num: Any, dtype: Any = "float32", device: Any = None) -> Tensor:
     """``num`` evenly spaced numbers from ``start`` to ``stop``, both included.
 
     Args:
@@ -301,7 +298,7 @@ def flatten(inp: Tensor, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     if last < first:
         raise ValueError(f"flatten: end_axis {end_axis} comes before start_axis {start_axis}")
     size = math.prod(shape[first : last + 1])
-    return _core.reshape(inp, shape[:first] + (size,) + shape[last + 1 :])
+    return _core.reshape(inp, (*shape[:first], size, *shape[last + 1 :]))
 
 
 def transpose(inp: Tensor, pattern: Iterable[int | str]) -> Tensor:
@@ -390,7 +387,7 @@ def squeeze(inp: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
 
 
 def concat(inps: Iterable[Tensor], axis: int = 0, device: Any = None) -> Tensor:
-    """Tensors joined along an axis that they have; tensors of no dimensions count as vectors of one.
+    """Tensors joined along an axis that they have; one of no dimensions counts as a vector.
 
     Args:
         inps: tensors whose shapes agree but on ``axis``. Different dtypes promote.
@@ -439,7 +436,7 @@ def _part_sizes(size: int, parts: Any) -> list[int]:
     bounds = [0, *ends, size]
     if sorted(bounds) != bounds:
         raise ValueError(f"split: expected rising indices within 0 to {size}, got {ends}")
-    return [b - a for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [b - a for a, b in itertools.pairwise(bounds)]
 
 
 def split(
@@ -497,7 +494,7 @@ def repeat(inp: Tensor, repeats: int | Sequence[int] | Tensor, axis: int | None 
         axis: the axis; without one, the flattened input is repeated.
 
     Raises:
-        ValueError: for a negative count, or for a number of counts other than the axis has elements.
+        ValueError: for a negative count, or where there is not one count for each element.
 
     >>> import megengine as mge
     >>> import megengine.functional as F
@@ -595,8 +592,8 @@ def meshgrid(*inputs: Tensor, indexing: str = "xy") -> list[Tensor]:
 
     Args:
         *inputs: vectors (or scalars) of coordinates.
-        indexing: ``"ij"``: axis i of every grid belongs to input i; ``"xy"``: the first two axes are
-            interchanged.
+        indexing: ``"ij"``: axis i of every grid belongs to input i; ``"xy"``: the first two axes
+            are interchanged.
 
     >>> import megengine as mge
     >>> import megengine.functional as F
