@@ -365,7 +365,7 @@ def test_bad_values_raise_and_leave_the_tensor() -> None:
         ([0, 1], F.ones((3, 3))),
         (np.ones((2, 3), bool), F.ones((5,))),
     ):
-        with pytest.raises(ValueError, match="write a value|broadcast"):
+        with pytest.raises(ValueError, match=r"write a value|broadcast"):
             x[key] = value
     with pytest.raises(TypeError):
         del x[0]

@@ -89,7 +89,7 @@ def test_flatten() -> None:
 
 @pytest.mark.parametrize("pattern", [(0, 0), (0, 2), (0,), (0, 1, 1), (-3, 0), ("y", 0, 1)])
 def test_transpose_refuses(pattern: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="Dimshuffle|transpose"):
+    with pytest.raises(ValueError, match=r"Dimshuffle|transpose"):
         F.transpose(F.zeros((2, 3)), pattern)
 
 
