@@ -15,3 +15,4 @@ from .elemwise import (
     silu,
     softplus,
 )
+from .tensor import *
