@@ -25,8 +25,8 @@ struct Gemm {
   Dims a_batch, b_batch, c_batch;
 };
 
-// One element type for all operands: float32, float64, int32 (which wraps, as NumPy's does) or int64.
-// The order of each sum depends on the sizes only: not on the number of threads.
+// One element type for all operands: float32, float64, int32 (which wraps, as NumPy's does) or
+// int64. The order of each sum depends on the sizes only: not on the number of threads.
 void gemm(DType dtype, const Gemm& g);
 
 MGE_DECLARE_SIMD(void, gemm_float32, (const Gemm& g));

@@ -1,6 +1,6 @@
 // A packed, register-blocked matrix product, after Goto and van de Geijn, "Anatomy of
-// High-Performance Matrix Multiplication" (2008): a tile of C stays in registers while a column of A
-// and a row of B stream past it. A small operand whose layout fits is read where it is: at these
+// High-Performance Matrix Multiplication" (2008): a tile of C stays in registers while a column of
+// A and a row of B stream past it. A small operand whose layout fits is read where it is: at these
 // sizes packing costs as much as the product.
 #include <cstdint>
 
@@ -23,9 +23,9 @@ constexpr int kMaxRows = 6;  // 6 x 2 of 16
 constexpr int kBytes = 16;
 constexpr int kMaxRows = 6;
 #endif
-constexpr int64_t kDepth = 256;       // of a block of A and B: a sliver of B takes 32 KiB, within L1
-constexpr int64_t kBlockRows = 120;   // of A: 120 KiB of float32, within L2
-constexpr int64_t kBlockCols = 1024;  // of B
+constexpr int64_t kDepth = 256;      // of a block of A and B: a sliver of B takes 32 KiB, within L1
+constexpr int64_t kBlockRows = 120;  // of A: 120 KiB of float32, within L2
+constexpr int64_t kBlockCols = 1024;     // of B
 constexpr int64_t kThreadWork = 300000;  // multiplications that pay for a thread
 
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -54,8 +54,8 @@ template <class T>
   __builtin_memcpy(p, &v, sizeof v);
 }
 
-// C[0:Rows, 0:Cols * lanes] = (or +=) the product of `depth` columns of A and rows of B. Four rows of
-// A share a base pointer, so that all addresses fit in the registers.
+// C[0:Rows, 0:Cols * lanes] = (or +=) the product of `depth` columns of A and rows of B. Four rows
+// of A share a base pointer, so that all addresses fit in the registers.
 template <class T, int Rows, int Cols>
 [[gnu::noinline]] void tile(int64_t depth, const T* a, int64_t a_row, int64_t a_col, const T* b,
                             int64_t b_row, T* c, int64_t c_row, bool accumulate) {
@@ -118,10 +118,9 @@ template <class T>
     const V hi01 = __builtin_shuffle(r[0], r[1], I{2, 6, 3, 7});
     const V lo23 = __builtin_shuffle(r[2], r[3], I{0, 4, 1, 5});
     const V hi23 = __builtin_shuffle(r[2], r[3], I{2, 6, 3, 7});
-    const V out[4] = {__builtin_shuffle(lo01, lo23, I{0, 1, 4, 5}),
-                      __builtin_shuffle(lo01, lo23, I{2, 3, 6, 7}),
-                      __builtin_shuffle(hi01, hi23, I{0, 1, 4, 5}),
-                      __builtin_shuffle(hi01, hi23, I{2, 3, 6, 7})};
+    const V out[4] = {
+        __builtin_shuffle(lo01, lo23, I{0, 1, 4, 5}), __builtin_shuffle(lo01, lo23, I{2, 3, 6, 7}),
+        __builtin_shuffle(hi01, hi23, I{0, 1, 4, 5}), __builtin_shuffle(hi01, hi23, I{2, 3, 6, 7})};
     for (int i = 0; i < 4; ++i) __builtin_memcpy(to + i * to_row, &out[i], 16);
   } else {
     typedef std::int64_t I [[gnu::vector_size(16)]];
@@ -167,7 +166,8 @@ void pack(T* to, int width, const T* from, int64_t step, int64_t deep, int count
   }
 }
 
-// ---- one product on one thread --------------------------------------------------------------------
+// ---- one product on one thread
+// --------------------------------------------------------------------
 
 template <class T>
 struct Part {  // a Gemm with its type
@@ -272,7 +272,8 @@ void product(const Part<T>& g, T* scratch) {
   }
 }
 
-// ---- few rows or columns: inner products along k, nothing is packed ------------------------------
+// ---- few rows or columns: inner products along k, nothing is packed
+// ------------------------------
 
 template <class T>
 struct Widest {
@@ -334,7 +335,8 @@ template <class T, int Rows, int Cols>
 }
 
 template <class T>
-using Dots = void (*)(int64_t, const T*, int64_t, const T*, int64_t, typename Widest<T>::type (*)[4]);
+using Dots = void (*)(int64_t, const T*, int64_t, const T*, int64_t,
+                      typename Widest<T>::type (*)[4]);
 template <class T>
 constexpr Dots<T> dots_of[4][4] = {
     {dots<T, 1, 1>, dots<T, 1, 2>, dots<T, 1, 3>, dots<T, 1, 4>},
@@ -351,8 +353,8 @@ void inner_products(const Part<T>& g) {
       const int rows = static_cast<int>(smaller(4, g.m - i));
       typename Widest<T>::type sums[4][4] = {};
       for (int64_t p = 0; p < g.k; p += kDotDepth) {
-        dots_of<T>[rows - 1][cols - 1](smaller(kDotDepth, g.k - p), g.a + i * g.a_row + p, g.a_row,
-                                       g.b + j * g.b_col + p, g.b_col, sums);
+        dots_of<T>[rows - 1][cols - 1](smaller(kDotDepth, g.k - p), g.a + i* g.a_row + p, g.a_row,
+                                       g.b + j* g.b_col + p, g.b_col, sums);
       }
       for (int r = 0; r < rows; ++r) {
         for (int s = 0; s < cols; ++s) {
@@ -372,7 +374,8 @@ bool few(const Part<T>& g) {
   return less == 1 || (less <= 8 && g.k >= 64 * less);
 }
 
-// ---- all products of a batch, on all threads ------------------------------------------------------
+// ---- all products of a batch, on all threads
+// ------------------------------------------------------
 
 template <class T>
 void run_part(const Part<T>& g, T* scratch) {

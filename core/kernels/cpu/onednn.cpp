@@ -1,0 +1,457 @@
+#include "core/kernels/cpu/onednn.h"
+
+#include <cstring>
+#include <mutex>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/kernels/cpu/parallel.h"
+#include "core/kernels/cpu/simd.h"
+
+namespace mge::cpu::dnn {
+namespace {
+
+using std::int64_t;
+using Desc = dnnl::memory::desc;
+
+// Calls f; an exception of oneDNN becomes ours, with the name of the op.
+template <class F>
+auto guarded(const char* op, F&& f) {
+  try {
+    return f();
+  } catch (const dnnl::error& e) {
+    fail(e.status == dnnl_out_of_memory ? ErrorKind::memory : ErrorKind::runtime, op,
+         "oneDNN failed: ", e.what(), " (status ", static_cast<int>(e.status), ")");
+  }
+}
+
+// Never destroyed: values with packed weights may outlive every static object.
+dnnl::engine& engine() {
+  static dnnl::engine* const one = [] {
+    if (isa() == Isa::avx2) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
+    return new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
+  return *one;
+}
+
+dnnl::memory::data_type type_of(DType dtype) {
+  switch (dtype) {
+    case DType::bfloat16:
+      return dnnl::memory::data_type::bf16;
+    case DType::float16:
+      return dnnl::memory::data_type::f16;
+    default:
+      return dnnl::memory::data_type::f32;
+  }
+}
+
+Desc plain(DType dtype, const Shape& shape, const Strides& strides) {
+  return {dnnl::memory::dims(shape.begin(), shape.end()), type_of(dtype),
+          dnnl::memory::dims(strides.begin(), strides.end())};
+}
+
+Desc any_layout(DType dtype, const Shape& shape) {
+  return {dnnl::memory::dims(shape.begin(), shape.end()), type_of(dtype),
+          dnnl::memory::format_tag::any};
+}
+
+// ---- the cache
+// ------------------------------------------------------------------------------------
+
+enum class Kind : std::uint8_t { matmul, forward, backward_data, backward_filter };
+
+// What a primitive was made for.
+class Key {
+ public:
+  void add(int64_t v) { words_[static_cast<std::size_t>(size_++)] = v; }
+  void add(const Dims& d) {
+    for (int64_t v : d) add(v);
+  }
+  void add(const View& v) {
+    add(static_cast<int64_t>(v.dtype) << 8 | v.ndim());
+    add(v.shape);
+    add(v.strides);
+  }
+  std::size_t hash() const {
+    std::uint64_t h = 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < size_; ++i) {
+      h = (h ^ static_cast<std::uint64_t>(words_[static_cast<std::size_t>(i)])) *
+          0xff51afd7ed558ccdu;
+      h ^= h >> 32;
+    }
+    return h;
+  }
+  friend bool operator==(const Key& a, const Key& b) {
+    return a.size_ == b.size_ &&
+           std::memcmp(a.words_.data(), b.words_.data(),
+                       static_cast<std::size_t>(a.size_) * sizeof(int64_t)) == 0;
+  }
+
+ private:
+  // The longest: four operands of eight axes, and a convolution's attributes.
+  std::array<int64_t, 4 * (1 + 2 * kMaxDims) + 16> words_;
+  int size_ = 0;
+};
+struct KeyHash {
+  std::size_t operator()(const Key& k) const { return k.hash(); }
+};
+
+// A primitive with the memory objects that it is called with; only their addresses change.
+struct Entry {
+  bool fits = false;
+  dnnl::primitive primitive;
+  std::vector<dnnl::memory> memories;
+  std::vector<dnnl_exec_arg_t> args;
+  std::size_t scratch = 0;
+  // Between the plain layout of weights and the one that the primitive wants, where they differ.
+  bool reorders = false;
+  Desc packed;
+  dnnl::primitive reorder;
+  dnnl::memory reorder_from, reorder_to;
+  std::uint64_t used = 0;
+
+  int add(int argument, const Desc& desc) {
+    memories.emplace_back(dnnl::memory(desc, engine(), DNNL_MEMORY_NONE));
+    args.push_back({argument, memories.back().get()});
+    return static_cast<int>(memories.size()) - 1;
+  }
+  void set(int i, const void* data) {
+    memories[static_cast<std::size_t>(i)].set_data_handle(const_cast<void*>(data));
+  }
+};
+
+dnnl::stream& stream() {
+  thread_local dnnl::stream one(engine());
+  return one;
+}
+
+constexpr std::size_t kMostEntries = 1024;
+
+class Cache {
+ public:
+  // The entry for this key, made by make(entry) at the first call.
+  template <class F>
+  Entry& get(const char* op, const Key& key, F&& make) {
+    if (auto found = entries_.find(key); found != entries_.end()) {
+      found->second->used = ++clock_;
+      return *found->second;
+    }
+    auto entry = std::make_unique<Entry>();
+    guarded(op, [&] { make(*entry); });
+    if (entries_.size() >= kMostEntries) drop_oldest();
+    entry->used = ++clock_;
+    return *entries_.emplace(key, std::move(entry)).first->second;
+  }
+
+ private:
+  void drop_oldest() {
+    auto oldest = entries_.begin();
+    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+      if (it->second->used < oldest->second->used) oldest = it;
+    }
+    entries_.erase(oldest);
+  }
+  std::unordered_map<Key, std::unique_ptr<Entry>, KeyHash> entries_;
+  std::uint64_t clock_ = 0;
+};
+
+// One for each thread, since the memory objects of an entry are written at each call.
+Cache& cache() {
+  thread_local Cache one;
+  return one;
+}
+
+dnnl::primitive_attr attributes(bool relu = false) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (relu) {
+    dnnl::post_ops ops;
+    ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.f, 0.f);
+    attr.set_post_ops(ops);
+  }
+  return attr;
+}
+
+// Takes what `pd` describes into the entry, unless it is the slow reference implementation.
+template <class Primitive, class Description>
+bool take(Entry& e, const Description& pd) {
+  if (!pd || std::string_view(pd.impl_info_str()).substr(0, 3) == "ref") return false;
+  e.primitive = Primitive(pd);
+  e.scratch = pd.scratchpad_desc().get_size();
+  e.fits = true;
+  return true;
+}
+
+void run(const char* op, Entry& e) {
+  const Scratch scratch(e.scratch);
+  guarded(op, [&] {
+    if (e.scratch) e.set(static_cast<int>(e.memories.size()) - 1, scratch.as<void>());
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(e.primitive.get(), stream().get(),
+                                                   static_cast<int>(e.args.size()), e.args.data()),
+                            "could not execute a primitive");
+  });
+}
+
+void add_scratch(Entry& e, const Desc& desc) {
+  if (e.scratch) e.add(DNNL_ARG_SCRATCHPAD, desc);
+}
+
+void run_reorder(const char* op, Entry& e, const void* from, void* to) {
+  guarded(op, [&] {
+    e.reorder_from.set_data_handle(const_cast<void*>(from));
+    e.reorder_to.set_data_handle(to);
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, e.reorder_from.get()},
+                                    {DNNL_ARG_TO, e.reorder_to.get()}};
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(e.reorder.get(), stream().get(), 2, args),
+                            "could not execute a reorder");
+  });
+}
+
+void make_reorder(Entry& e, const Desc& from, const Desc& to) {
+  e.reorders = from != to;
+  if (!e.reorders) return;
+  e.reorder = dnnl::reorder(dnnl::reorder::primitive_desc(engine(), from, engine(), to));
+  e.reorder_from = dnnl::memory(from, engine(), DNNL_MEMORY_NONE);
+  e.reorder_to = dnnl::memory(to, engine(), DNNL_MEMORY_NONE);
+}
+
+// ---- packed weights
+// --------------------------------------------------------------------------------
+
+class PackedWeights final : public Companion {
+ public:
+  struct Item {
+    Desc desc;
+    std::shared_ptr<Scratch> data;  // null after the first call, which packs for itself
+  };
+  std::vector<Item> items;
+};
+
+constexpr std::size_t kMostPackings = 4;
+std::mutex& packing_mutex() {
+  static std::mutex* const one = new std::mutex;
+  return *one;
+}
+
+std::shared_ptr<Scratch> pack(const char* op, Entry& e, const View& weight) {
+  auto out = std::make_shared<Scratch>(e.packed.get_size());
+  run_reorder(op, e, weight.data, out->as<void>());
+  return out;
+}
+
+// The weights as the primitive wants them; the result keeps them alive.
+std::shared_ptr<Scratch> packed(const char* op, Entry& e, const View& weight, ValueImpl* owner) {
+  if (!owner) return pack(op, e, weight);
+  const std::lock_guard lock(packing_mutex());
+  if (!owner->companion) owner->companion = std::make_unique<PackedWeights>();
+  auto* kept = dynamic_cast<PackedWeights*>(owner->companion.get());
+  if (!kept) return pack(op, e, weight);
+  for (auto& item : kept->items) {
+    if (item.desc != e.packed) continue;
+    if (!item.data) item.data = pack(op, e, weight);
+    return item.data;
+  }
+  if (kept->items.size() >= kMostPackings) kept->items.erase(kept->items.begin());
+  kept->items.push_back({e.packed, nullptr});
+  return pack(op, e, weight);
+}
+
+// ---- convolution
+// -----------------------------------------------------------------------------------
+
+struct ConvDescs {
+  Desc src, weight, dst;
+  dnnl::memory::dims stride, dilate, pad;
+};
+
+// Channels-last descriptors, whatever strides axes of size 1 claim to have.
+ConvDescs describe(const Conv& conv, DType dtype, const Shape& src, const Shape& weight,
+                   const Shape& dst) {
+  ConvDescs d;
+  d.src = plain(dtype, src, channels_last(src));
+  d.weight = any_layout(dtype, weight);
+  d.dst = plain(dtype, dst, channels_last(dst));
+  for (int i = 0; i < conv.spatial; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    d.stride.push_back(conv.stride[at]);
+    d.dilate.push_back(conv.dilate[at] - 1);
+    d.pad.push_back(conv.pad[at]);
+  }
+  return d;
+}
+
+Key conv_key(Kind kind, const Conv& conv, DType dtype, const Shape& src, const Shape& weight,
+             const Shape& dst, bool bias, bool relu) {
+  Key k;
+  k.add(static_cast<int64_t>(kind) | static_cast<int64_t>(dtype) << 8 | int64_t{bias} << 16 |
+        int64_t{relu} << 17 | static_cast<int64_t>(weight.size()) << 20 |
+        static_cast<int64_t>(num_threads()) << 32);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(conv.spatial); ++i) {
+    k.add(conv.stride[i]);
+    k.add(conv.pad[i]);
+    k.add(conv.dilate[i]);
+  }
+  k.add(src);
+  k.add(weight);
+  k.add(dst);
+  return k;
+}
+
+dnnl::convolution_forward::primitive_desc forward_desc(const ConvDescs& d, const Desc& bias,
+                                                       const dnnl::primitive_attr& attr) {
+  // Direct, never Winograd: that is less exact.
+  return {engine(),
+          dnnl::prop_kind::forward_training,
+          dnnl::algorithm::convolution_direct,
+          d.src,
+          d.weight,
+          bias,
+          d.dst,
+          d.stride,
+          d.dilate,
+          d.pad,
+          d.pad,
+          attr,
+          true};
+}
+
+Desc plain_weight(DType dtype, const Shape& shape) { return plain(dtype, shape, row_major(shape)); }
+
+}  // namespace
+
+bool computes(DType dtype) {
+  if (dtype == DType::float32) return true;
+  if (!is_low_float(dtype)) return false;
+  static const unsigned has = [] {
+    engine();  // sets the instruction set that MGE_CPU_ISA asks for
+    return static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+  }();
+  const unsigned need =
+      dtype == DType::bfloat16 ? dnnl_cpu_isa_avx512_core_bf16 : dnnl_cpu_isa_avx512_core_fp16;
+  return (has & need) == need;
+}
+
+bool matmul(const char* op, const View& a, const View& b, const View* bias, const MutView& c) {
+  Key key;
+  key.add(static_cast<int64_t>(Kind::matmul) | int64_t{bias != nullptr} << 16 |
+          static_cast<int64_t>(num_threads()) << 32);
+  key.add(a);
+  key.add(b);
+  key.add(View(c));
+  Entry& e = cache().get(op, key, [&](Entry& made) {
+    const Desc a_desc = plain(a.dtype, a.shape, a.strides);
+    const Desc b_desc = plain(b.dtype, b.shape, b.strides);
+    const Desc c_desc = plain(c.dtype, c.shape, c.strides);
+    Desc bias_desc;
+    if (bias) {
+      Shape shape = Dims::filled(c.ndim(), 1);
+      shape[c.ndim() - 1] = c.shape.back();
+      bias_desc = plain(bias->dtype, shape, row_major(shape));
+    }
+    const dnnl::matmul::primitive_desc pd(engine(), a_desc, b_desc, bias_desc, c_desc, attributes(),
+                                          true);
+    if (!take<dnnl::matmul>(made, pd)) return;
+    made.add(DNNL_ARG_SRC, a_desc);
+    made.add(DNNL_ARG_WEIGHTS, b_desc);
+    made.add(DNNL_ARG_DST, c_desc);
+    if (bias) made.add(DNNL_ARG_BIAS, bias_desc);
+    add_scratch(made, pd.scratchpad_desc());
+  });
+  if (!e.fits) return false;
+  e.set(0, a.data);
+  e.set(1, b.data);
+  e.set(2, c.data);
+  if (bias) e.set(3, bias->data);
+  run(op, e);
+  return true;
+}
+
+bool convolution(const char* op, const Conv& conv, const View& src, const View& weight,
+                 const View* bias, bool relu, const MutView& dst, ValueImpl* owner) {
+  const Key key = conv_key(Kind::forward, conv, src.dtype, src.shape, weight.shape, dst.shape,
+                           bias != nullptr, relu);
+  Entry& e = cache().get(op, key, [&](Entry& made) {
+    const ConvDescs d = describe(conv, src.dtype, src.shape, weight.shape, dst.shape);
+    Desc bias_desc;
+    if (bias) bias_desc = plain(src.dtype, Shape{dst.shape[1]}, Strides{1});
+    const auto pd = forward_desc(d, bias_desc, attributes(relu));
+    if (!take<dnnl::convolution_forward>(made, pd)) return;
+    made.packed = pd.weights_desc();
+    made.add(DNNL_ARG_SRC, d.src);
+    made.add(DNNL_ARG_WEIGHTS, made.packed);
+    made.add(DNNL_ARG_DST, d.dst);
+    if (bias) made.add(DNNL_ARG_BIAS, bias_desc);
+    add_scratch(made, pd.scratchpad_desc());
+    make_reorder(made, plain_weight(weight.dtype, weight.shape), made.packed);
+  });
+  if (!e.fits) return false;
+  const auto weights = e.reorders ? packed(op, e, weight, owner) : nullptr;
+  e.set(0, src.data);
+  e.set(1, weights ? weights->as<void>() : weight.data);
+  e.set(2, dst.data);
+  if (bias) e.set(3, bias->data);
+  run(op, e);
+  return true;
+}
+
+bool convolution_backward_data(const char* op, const Conv& conv, const View& weight,
+                               const View& diff, const MutView& out, ValueImpl* owner) {
+  const Key key = conv_key(Kind::backward_data, conv, diff.dtype, out.shape, weight.shape,
+                           diff.shape, false, false);
+  Entry& e = cache().get(op, key, [&](Entry& made) {
+    const ConvDescs d = describe(conv, diff.dtype, out.shape, weight.shape, diff.shape);
+    const auto hint = forward_desc(d, Desc(), attributes());
+    if (!hint) return;
+    const dnnl::convolution_backward_data::primitive_desc pd(
+        engine(), dnnl::algorithm::convolution_direct, d.src, d.weight, d.dst, d.stride, d.dilate,
+        d.pad, d.pad, hint, attributes(), true);
+    if (!take<dnnl::convolution_backward_data>(made, pd)) return;
+    made.packed = pd.weights_desc();
+    made.add(DNNL_ARG_DIFF_DST, d.dst);
+    made.add(DNNL_ARG_WEIGHTS, made.packed);
+    made.add(DNNL_ARG_DIFF_SRC, d.src);
+    add_scratch(made, pd.scratchpad_desc());
+    make_reorder(made, plain_weight(weight.dtype, weight.shape), made.packed);
+  });
+  if (!e.fits) return false;
+  const auto weights = e.reorders ? packed(op, e, weight, owner) : nullptr;
+  e.set(0, diff.data);
+  e.set(1, weights ? weights->as<void>() : weight.data);
+  e.set(2, out.data);
+  run(op, e);
+  return true;
+}
+
+bool convolution_backward_filter(const char* op, const Conv& conv, const View& src,
+                                 const View& diff, const MutView& out) {
+  const Key key = conv_key(Kind::backward_filter, conv, src.dtype, src.shape, out.shape, diff.shape,
+                           false, false);
+  Entry& e = cache().get(op, key, [&](Entry& made) {
+    const ConvDescs d = describe(conv, src.dtype, src.shape, out.shape, diff.shape);
+    const auto hint = forward_desc(d, Desc(), attributes());
+    if (!hint) return;
+    const dnnl::convolution_backward_weights::primitive_desc pd(
+        engine(), dnnl::algorithm::convolution_direct, d.src, d.weight, d.dst, d.stride, d.dilate,
+        d.pad, d.pad, hint, attributes(), true);
+    if (!take<dnnl::convolution_backward_weights>(made, pd)) return;
+    made.packed = pd.diff_weights_desc();
+    made.add(DNNL_ARG_SRC, d.src);
+    made.add(DNNL_ARG_DIFF_DST, d.dst);
+    made.add(DNNL_ARG_DIFF_WEIGHTS, made.packed);
+    add_scratch(made, pd.scratchpad_desc());
+    make_reorder(made, made.packed, plain_weight(out.dtype, out.shape));
+  });
+  if (!e.fits) return false;
+  std::optional<Scratch> own;
+  if (e.reorders) own.emplace(e.packed.get_size());
+  e.set(0, src.data);
+  e.set(1, diff.data);
+  e.set(2, own ? own->as<void>() : out.data);
+  run(op, e);
+  if (own) run_reorder(op, e, own->as<void>(), out.data);
+  return true;
+}
+
+}  // namespace mge::cpu::dnn

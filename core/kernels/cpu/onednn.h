@@ -1,0 +1,37 @@
+// oneDNN behind one small layer: primitives are made once for each combination of shapes, strides
+// and dtypes and found again by hash, so that a call costs little more than its work.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "core/tensor/value.h"
+
+namespace mge::cpu::dnn {
+
+// Whether oneDNN computes in this dtype on this machine. For the other floats convert to float32.
+bool computes(DType dtype);
+
+// c = a @ b (+ bias, one number for each column). All of one rank, at least 2; leading axes of a
+// and b may be 1 and repeat. One of the last two strides of each operand must be 1 and the other no
+// less than that axis. False where oneDNN has no fast way: nothing was written then.
+bool matmul(const char* op, const View& a, const View& b, const View* bias, const MutView& c);
+
+struct Conv {
+  int spatial = 2;  // 1 to 3 axes
+  std::int64_t groups = 1;
+  std::array<std::int64_t, 3> stride{1, 1, 1}, pad{0, 0, 0}, dilate{1, 1, 1};
+};
+
+// Activations are channels-last and weights row-major, (o, i, ...) or (groups, o, i, ...), all of
+// one dtype. oneDNN wants weights in a layout of its own. It is kept with `owner`, the value that
+// the weights belong to (or nullptr), from the second time on that it is asked for: training uses
+// one only once. False where oneDNN has no fast way: nothing was written then.
+bool convolution(const char* op, const Conv& conv, const View& src, const View& weight,
+                 const View* bias, bool relu, const MutView& dst, ValueImpl* owner);
+bool convolution_backward_data(const char* op, const Conv& conv, const View& weight,
+                               const View& diff, const MutView& out, ValueImpl* owner);
+bool convolution_backward_filter(const char* op, const Conv& conv, const View& src,
+                                 const View& diff, const MutView& out);
+
+}  // namespace mge::cpu::dnn

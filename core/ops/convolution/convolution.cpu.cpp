@@ -1,0 +1,179 @@
+#include <optional>
+
+#include "core/kernels/cpu/copy.h"
+#include "core/kernels/cpu/im2col.h"
+#include "core/kernels/cpu/onednn.h"
+#include "core/ops/convolution/convolution.h"
+#include "core/runtime/allocator.h"
+
+namespace mge {
+namespace {
+
+using cpu::dnn::Conv;
+
+// A view in the dtype and layout that a kernel wants: itself, or a copy.
+class Prepared {
+ public:
+  enum class Layout { row_major, channels_last };
+
+  Prepared(const View& v, DType dtype, Layout layout) : view_(v) {
+    const bool fits =
+        layout == Layout::channels_last ? is_channels_last(v.shape, v.strides) : v.row_major();
+    if (fits && v.dtype == dtype) return;
+    scratch_.emplace(static_cast<std::size_t>(v.size() * size_of(dtype)));
+    const MutView to{scratch_->as<void>(), dtype, v.shape,
+                     layout == Layout::channels_last ? channels_last(v.shape) : row_major(v.shape)};
+    cpu::copy(v, to);
+    view_ = to;
+  }
+  const View& view() const { return view_; }
+  bool copied() const { return scratch_.has_value(); }
+
+ private:
+  View view_;
+  std::optional<Scratch> scratch_;
+};
+constexpr auto kRowMajor = Prepared::Layout::row_major;
+constexpr auto kChannelsLast = Prepared::Layout::channels_last;
+
+// An output in the dtype of the computation; rounds into the wanted one at the end.
+class Result {
+ public:
+  Result(const MutView& wanted, DType dtype) : wanted_(wanted), view_(wanted) {
+    if (wanted.dtype == dtype) return;
+    scratch_.emplace(static_cast<std::size_t>(wanted.size() * size_of(dtype)));
+    view_.data = scratch_->as<void>();
+    view_.dtype = dtype;
+  }
+  const MutView& view() const { return view_; }
+  void finish() {
+    if (scratch_) cpu::copy(view_, wanted_);
+  }
+
+ private:
+  MutView wanted_, view_;
+  std::optional<Scratch> scratch_;
+};
+
+// What to compute in: 16-bit floats in float32 where oneDNN has not got them, small integers in
+// int32.
+DType compute_dtype(DType out) {
+  return is_low_float(out) && !cpu::dnn::computes(out) ? DType::float32 : out;
+}
+bool for_onednn(DType dtype) { return cpu::dnn::computes(dtype); }
+
+Conv conv_of(const ConvAttrs& attrs, const Shape& weight) {
+  Conv c;
+  c.spatial = attrs.spatial;
+  c.groups = weight.size() - attrs.spatial == 3 ? weight[0] : 1;
+  c.stride = attrs.stride;
+  c.pad = attrs.pad;
+  c.dilate = attrs.dilate;
+  return c;
+}
+
+void fill_zeros(const MutView& out) {
+  const std::int64_t zero = 0;
+  const View v{&zero, DType::int64, Shape{}, Strides{}};
+  cpu::copy(v, out);
+}
+
+// Bias seen as (1, C, 1, ...).
+View bias_view(const View& bias, int ndim) {
+  View v = bias;
+  const std::int64_t step = bias.ndim() == 1 ? bias.strides[0] : bias.strides[1];
+  const std::int64_t channels = bias.size();
+  v.shape = Dims::filled(ndim, 1);
+  v.strides = Dims::filled(ndim, 0);
+  v.shape[1] = channels;
+  v.strides[1] = step;
+  return v;
+}
+
+void fill(const MutView& out, const View* bias) {
+  if (bias) {
+    cpu::copy(bias_view(*bias, out.ndim()), out);
+  } else {
+    fill_zeros(out);
+  }
+}
+
+// The spatial axes step as one in both layouts.
+bool steps_as_one(const View& v) { return v.row_major() || is_channels_last(v.shape, v.strides); }
+
+}  // namespace
+
+void run_convolution(const char* op, const ConvAttrs& attrs, const Values& in, const MutView& out) {
+  const View x = in[0].view(), w = in[1].view();
+  const View b = in.size() > 2 ? in[2].view() : View{};
+  const View* bias = in.size() > 2 ? &b : nullptr;
+  if (out.size() == 0) return;
+  if (x.size() == 0 || w.size() == 0) return fill(out, bias);
+  const Conv conv = conv_of(attrs, w.shape);
+  const DType dtype = compute_dtype(out.dtype);
+  const Prepared weight(w, dtype, kRowMajor);
+  Result result(out, dtype);
+  ValueImpl* owner = weight.copied() ? nullptr : in[1].impl();
+  if (for_onednn(dtype)) {
+    const Prepared src(x, dtype, kChannelsLast);
+    std::optional<Prepared> flat;
+    if (bias) flat.emplace(*bias, dtype, kRowMajor);
+    if (cpu::dnn::convolution(op, conv, src.view(), weight.view(), bias ? &flat->view() : nullptr,
+                              false, result.view(), owner)) {
+      return result.finish();
+    }
+  }
+  std::optional<Prepared> src;
+  if (x.dtype != dtype) src.emplace(x, dtype, kRowMajor);
+  fill(result.view(), bias);
+  cpu::im2col::convolution(conv, src ? src->view() : x, weight.view(), result.view());
+  result.finish();
+}
+
+void run_backward_data(const char* op, const ConvAttrs& attrs, const Value& weight_value,
+                       const Value& diff_value, const MutView& out) {
+  const View w = weight_value.view(), d = diff_value.view();
+  if (out.size() == 0) return;
+  if (d.size() == 0 || w.size() == 0) return fill_zeros(out);
+  const Conv conv = conv_of(attrs, w.shape);
+  const DType dtype = compute_dtype(out.dtype);
+  const Prepared weight(w, dtype, kRowMajor);
+  Result result(out, dtype);
+  ValueImpl* owner = weight.copied() ? nullptr : weight_value.impl();
+  if (for_onednn(dtype)) {
+    const Prepared diff(d, dtype, kChannelsLast);
+    if (cpu::dnn::convolution_backward_data(op, conv, weight.view(), diff.view(), result.view(),
+                                            owner)) {
+      return result.finish();
+    }
+  }
+  std::optional<Prepared> diff;
+  if (d.dtype != dtype || !steps_as_one(d)) diff.emplace(d, dtype, kRowMajor);
+  fill_zeros(result.view());
+  cpu::im2col::backward_data(conv, weight.view(), diff ? diff->view() : d, result.view());
+  result.finish();
+}
+
+void run_backward_filter(const char* op, const ConvAttrs& attrs, const Value& src_value,
+                         const Value& diff_value, const MutView& out) {
+  const View x = src_value.view(), d = diff_value.view();
+  if (out.size() == 0) return;
+  if (x.size() == 0 || d.size() == 0) return fill_zeros(out);
+  const Conv conv = conv_of(attrs, out.shape);
+  const DType dtype = compute_dtype(out.dtype);
+  Result result(out, dtype);
+  if (for_onednn(dtype)) {
+    const Prepared src(x, dtype, kChannelsLast), diff(d, dtype, kChannelsLast);
+    if (cpu::dnn::convolution_backward_filter(op, conv, src.view(), diff.view(), result.view())) {
+      return result.finish();
+    }
+  }
+  std::optional<Prepared> src, diff;
+  if (x.dtype != dtype) src.emplace(x, dtype, kRowMajor);
+  if (d.dtype != dtype || !steps_as_one(d)) diff.emplace(d, dtype, kRowMajor);
+  fill_zeros(result.view());
+  cpu::im2col::backward_filter(conv, src ? src->view() : x, diff ? diff->view() : d, result.view());
+  result.finish();
+}
+
+}  // namespace mge

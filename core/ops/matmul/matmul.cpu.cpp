@@ -1,0 +1,283 @@
+#include <optional>
+
+#include "core/kernels/cpu/copy.h"
+#include "core/kernels/cpu/gemm.h"
+#include "core/kernels/cpu/onednn.h"
+#include "core/ops/matmul/matmul.h"
+#include "core/runtime/allocator.h"
+
+namespace mge {
+namespace {
+
+using std::int64_t;
+
+// A dense copy of a view in another dtype, or in row-major order.
+class Copied {
+ public:
+  Copied(const View& from, DType dtype)
+      : scratch_(static_cast<std::size_t>(from.size() * size_of(dtype))),
+        view_{scratch_.as<void>(), dtype, from.shape, mge::row_major(from.shape)} {
+    cpu::copy(from, view_);
+  }
+  const MutView& view() const { return view_; }
+
+ private:
+  Scratch scratch_;
+  MutView view_;
+};
+
+// a, b and c with as many leading axes each: those of c, where a and b may repeat (stride 0).
+struct Product {
+  View a, b;
+  MutView c;
+  int batch_axes() const { return c.ndim() - 2; }
+  int64_t rows() const { return c.shape[c.ndim() - 2]; }
+  int64_t cols() const { return c.shape.back(); }
+  int64_t depth() const { return a.shape.back(); }
+};
+
+View transposed(View v, bool flag) {
+  if (flag) {
+    std::swap(v.shape[v.ndim() - 2], v.shape[v.ndim() - 1]);
+    std::swap(v.strides[v.ndim() - 2], v.strides[v.ndim() - 1]);
+  }
+  return v;
+}
+
+template <class V>
+void insert_axis(V& v, int at) {
+  v.shape.insert(at, 1);
+  v.strides.insert(at, 0);
+}
+
+// The operands as matrices with equal leading axes.
+Product product_of(View a, View b, MutView c) {
+  if (a.ndim() == 1) {
+    insert_axis(a, 0);
+    insert_axis(c, b.ndim() == 1 ? c.ndim() : c.ndim() - 1);
+  }
+  if (b.ndim() == 1) {
+    insert_axis(b, 1);
+    insert_axis(c, c.ndim());
+  }
+  for (View* v : {&a, &b}) {
+    Shape shape = c.shape;
+    shape[c.ndim() - 2] = v->shape[v->ndim() - 2];
+    shape[c.ndim() - 1] = v->shape[v->ndim() - 1];
+    v->strides = broadcast_strides(v->shape, v->strides, shape);
+    v->shape = shape;
+  }
+  return {a, b, c};
+}
+
+void drop_axis(Product& p, int axis) {
+  for (View* v : {&p.a, &p.b}) {
+    v->shape.erase(axis);
+    v->strides.erase(axis);
+  }
+  p.c.shape.erase(axis);
+  p.c.strides.erase(axis);
+}
+
+// Fewer leading axes: those of one element go, neighbours that step alike become one, and where b
+// repeats over the last of them it becomes part of a's rows.
+void collapse(Product& p) {
+  for (int d = p.batch_axes() - 1; d >= 0; --d) {
+    if (p.c.shape[d] == 1) drop_axis(p, d);
+  }
+  const auto nested = [](const Dims& strides, int outer, int64_t inner_size) {
+    return strides[outer] == strides[outer + 1] * inner_size;
+  };
+  for (int d = p.batch_axes() - 2; d >= 0; --d) {
+    const int64_t inner = p.c.shape[d + 1];
+    if (!nested(p.a.strides, d, inner) || !nested(p.b.strides, d, inner) ||
+        !nested(p.c.strides, d, inner)) {
+      continue;
+    }
+    p.a.shape[d + 1] *= p.a.shape[d];
+    p.b.shape[d + 1] *= p.b.shape[d];
+    p.c.shape[d + 1] *= p.c.shape[d];
+    drop_axis(p, d);
+  }
+  while (p.batch_axes() > 0) {
+    const int d = p.batch_axes() - 1;
+    const int64_t m = p.rows();
+    const bool a_flat = m == 1 ? true : nested(p.a.strides, d, m);
+    const bool c_flat = m == 1 ? true : nested(p.c.strides, d, m);
+    if (p.b.strides[d] != 0 || !a_flat || !c_flat) return;
+    const int64_t all = m * p.c.shape[d];
+    if (m == 1) {
+      p.a.strides[d + 1] = p.a.strides[d];
+      p.c.strides[d + 1] = p.c.strides[d];
+    }
+    p.a.shape[d + 1] = p.c.shape[d + 1] = all;
+    drop_axis(p, d);
+  }
+}
+
+Dims leading(const Dims& d) {
+  Dims out = d;
+  out.resize(d.size() - 2);
+  return out;
+}
+
+void own_gemm(const Product& p, bool accumulate) {
+  const int row = p.batch_axes(), col = row + 1;
+  cpu::Gemm g;
+  g.m = p.rows();
+  g.n = p.cols();
+  g.k = p.depth();
+  g.a = p.a.data;
+  g.b = p.b.data;
+  g.c = p.c.data;
+  g.a_row = p.a.strides[row];
+  g.a_col = p.a.strides[col];
+  g.b_row = p.b.strides[row];
+  g.b_col = p.b.strides[col];
+  g.c_row = p.c.strides[row];
+  g.c_col = p.c.strides[col];
+  g.accumulate = accumulate;
+  g.batch = leading(p.c.shape);
+  g.a_batch = leading(p.a.strides);
+  g.b_batch = leading(p.b.strides);
+  g.c_batch = leading(p.c.strides);
+  cpu::gemm(p.c.dtype, g);
+}
+
+// Gives axes of one element strides that say nothing false; true where oneDNN can read the rest.
+template <class V>
+bool tidy(V& v) {
+  const int row = v.ndim() - 2, col = row + 1;
+  const int64_t m = v.shape[row], n = v.shape[col];
+  if (n == 1 && m == 1) v.strides[row] = v.strides[col] = 1;
+  if (n == 1 && m > 1) v.strides[col] = v.strides[row] == 1 ? m : 1;
+  if (m == 1 && n > 1) v.strides[row] = v.strides[col] == 1 ? n : 1;
+  const int64_t rs = v.strides[row], cs = v.strides[col];
+  if (!(cs == 1 && rs >= n) && !(rs == 1 && cs >= m)) return false;
+  for (int d = 0; d < row; ++d) {
+    if (v.strides[d] == 0) v.shape[d] = 1;
+    if (v.shape[d] == 1) v.strides[d] = std::max(m * rs, n * cs);
+    if (v.strides[d] < 0) return false;
+  }
+  return true;
+}
+
+// A copy of what repeats, once.
+View without_repeats(View v) {
+  for (int d = 0; d < v.ndim() - 2; ++d) {
+    if (v.strides[d] == 0) v.shape[d] = 1;
+  }
+  return v;
+}
+
+bool onednn(const char* op, const Product& p, const View* bias) {
+  View a = p.a, b = p.b;
+  MutView c = p.c;
+  std::optional<Copied> own_a, own_b;
+  if (!tidy(a)) {
+    a = own_a.emplace(without_repeats(p.a), p.a.dtype).view();
+    tidy(a);
+  }
+  if (!tidy(b)) {
+    b = own_b.emplace(without_repeats(p.b), p.b.dtype).view();
+    tidy(b);
+  }
+  std::optional<Copied> own_bias;
+  View flat_bias;
+  if (bias) {
+    const bool as_is = bias->row_major() && bias->dtype == c.dtype;
+    flat_bias = as_is ? *bias : own_bias.emplace(*bias, c.dtype).view();
+  }
+  return tidy(c) && cpu::dnn::matmul(op, a, b, bias ? &flat_bias : nullptr, c);
+}
+
+// Measured with oneDNN 3.2: below these sizes its call costs more than the product on one thread,
+// and products with a vector run at the speed of memory either way.
+bool own_is_faster(const Product& p) {
+  const int64_t m = p.rows(), n = p.cols(), k = p.depth();
+  if (m == 1 || n == 1) return true;
+  const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  return work <= (p.batch_axes() == 0 ? 300e3 : 30e3);
+}
+
+void multiply_float32(const char* op, const Product& p, const View* bias) {
+  if (!own_is_faster(p) && onednn(op, p, bias)) return;
+  if (bias) cpu::copy(*bias, p.c);
+  own_gemm(p, bias != nullptr);
+}
+
+// 16-bit floats that the machine cannot multiply, or too few of them for oneDNN to pay.
+void multiply_widened(const char* op, const Product& p, const View* bias) {
+  const Copied a(without_repeats(p.a), DType::float32), b(without_repeats(p.b), DType::float32);
+  const auto repeated = [](View v, const View& like) {
+    v.strides = broadcast_strides(v.shape, v.strides, like.shape);
+    v.shape = like.shape;
+    return v;
+  };
+  const Scratch c(static_cast<std::size_t>(p.c.size()) * sizeof(float));
+  const MutView c32{c.as<void>(), DType::float32, p.c.shape, row_major(p.c.shape)};
+  multiply_float32(op, {repeated(a.view(), p.a), repeated(b.view(), p.b), c32}, bias);
+  cpu::copy(c32, p.c);
+}
+
+void fill(const View* bias, const MutView& c) {
+  const std::int64_t zero = 0;
+  cpu::copy(bias ? *bias : View{&zero, DType::int64, Shape{}, Strides{}}, c);
+}
+
+void multiply(const char* op, Product p, const View* bias) {
+  if (p.c.size() == 0) return;
+  if (p.depth() == 0) return fill(bias, p.c);
+  collapse(p);
+  const DType dtype = p.c.dtype;
+  if (dtype == DType::float32) return multiply_float32(op, p, bias);
+  if (is_low_float(dtype)) {
+    const bool done = cpu::dnn::computes(dtype) && !own_is_faster(p) && onednn(op, p, bias);
+    if (!done) multiply_widened(op, p, bias);
+    return;
+  }
+  if (bias) cpu::copy(*bias, p.c);
+  own_gemm(p, bias != nullptr);
+}
+
+// 8- and 16-bit integers are multiplied as int32.
+void multiply_any(const char* op, const View& a, const View& b, const View* bias,
+                  const MutView& c) {
+  std::optional<Copied> a32, b32;
+  const bool widen = is_integer(a.dtype) && a.dtype != c.dtype;
+  const View wide_a = widen ? a32.emplace(a, c.dtype).view() : a;
+  const View wide_b = widen ? b32.emplace(b, c.dtype).view() : b;
+  multiply(op, product_of(wide_a, wide_b, c), bias);
+}
+
+}  // namespace
+
+void kernel(const MatrixMul& op, CpuContext&, Views in, MutViews out) {
+  multiply_any("MatrixMul", transposed(in[0], op.transposeA), transposed(in[1], op.transposeB),
+               nullptr, out[0]);
+}
+REGISTER_KERNEL(MatrixMul, cpu);
+
+void kernel(const BatchedMatrixMul& op, CpuContext&, Views in, MutViews out) {
+  multiply_any("BatchedMatrixMul", transposed(in[0], op.transposeA),
+               transposed(in[1], op.transposeB), nullptr, out[0]);
+}
+REGISTER_KERNEL(BatchedMatrixMul, cpu);
+
+void kernel(const Dot&, CpuContext&, Views in, MutViews out) {
+  View a = in[0], b = in[1];
+  for (View* v : {&a, &b}) {
+    if (v->ndim() == 0) insert_axis(*v, 0);
+  }
+  multiply_any("Dot", a, b, nullptr, out[0]);
+}
+REGISTER_KERNEL(Dot, cpu);
+
+void kernel(const Linear&, CpuContext&, Views in, MutViews out) {
+  View bias;
+  if (in.size() > 2) bias = in[2];
+  multiply_any("Linear", in[0], transposed(in[1], true), in.size() > 2 ? &bias : nullptr, out[0]);
+}
+REGISTER_KERNEL(Linear, cpu);
+
+}  // namespace mge
