@@ -10,4 +10,5 @@ NB_MODULE(_core, m) {
   bind_shape(m);
   bind_indexing(m);
   bind_autodiff(m);
+  bind_optimizer(m);
 }

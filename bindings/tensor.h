@@ -105,6 +105,7 @@ void bind_ops(nb::module_& m);
 void bind_shape(nb::module_& m);
 void bind_indexing(nb::module_& m);
 void bind_autodiff(nb::module_& m);
+void bind_optimizer(nb::module_& m);
 void bind_runtime(nb::module_& m);
 
 }  // namespace mge::py

@@ -1,0 +1,184 @@
+#include "core/ops/optimizer_step/optimizer_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/kernels/cpu/copy.h"
+#include "core/kernels/cpu/parallel.h"
+#include "core/ops/optimizer_step/kernel.h"
+#include "core/tensor/fill.h"
+
+namespace mge {
+namespace {
+
+// Fewer elements than this are not worth a thread: some 20 us of memory traffic.
+constexpr std::int64_t kGrain = 1 << 14;
+
+DType state_dtype(const Value& param) {
+  return param.dtype() == DType::float64 ? DType::float64 : DType::float32;
+}
+
+void check(const char* name, const StepOptions& options, const StepSlot& slot) {
+  const Value &p = *slot.param, &g = slot.grad;
+  if (!is_float(p.dtype()) || !is_float(g.dtype())) {
+    fail_type(name, "expected float parameters and gradients, got a ", g.dtype(),
+              " gradient of a ", p.dtype(), " parameter");
+  }
+  if (g.shape() != p.shape()) {
+    fail_value(name, "expected a gradient of the parameter's shape ", p.shape(), ", got ",
+               g.shape());
+  }
+  for (int i = 0; i < step_states(options.rule); ++i) {
+    const Value& s = *slot.state[i];
+    if (!is_float(s.dtype()) || s.shape() != p.shape()) {
+      fail_value(name, "expected float state of the parameter's shape ", p.shape(), ", got ",
+                 s.dtype(), " of ", s.shape());
+    }
+  }
+  if (step_counts(options.rule) && slot.step->size() != 1) {
+    fail_value(name, "expected one number as the count of steps, got shape ", slot.step->shape());
+  }
+}
+
+// Whether v lies in memory as `strides` say; where an axis has one element its stride says nothing.
+bool has_layout(const Value& v, const Strides& strides) {
+  for (int i = 0; i < v.ndim(); ++i) {
+    if (v.shape()[i] != 1 && v.strides()[i] != strides[i]) return false;
+  }
+  return true;
+}
+
+// v itself, or a copy of it in this dtype and layout.
+Value brought_to(const Value& v, DType dtype, const Strides& strides) {
+  if (v.dtype() == dtype && has_layout(v, strides)) return v;
+  Spec spec(dtype, v.shape(), strides);
+  spec.device = v.device();
+  Value out = Value::empty(spec);
+  if (out.size() > 0) cpu::copy(v.view(), out.mut());
+  return out;
+}
+
+// Where a value goes next: the same buffer under a new identity (tapes and caches follow the old
+// one) where nobody else holds it, else a new buffer.
+Value successor(const Value& v, DType dtype, const Strides& strides) {
+  if (v.unique() && v.dtype() == dtype && has_layout(v, strides)) return v.detached();
+  Spec spec(dtype, v.shape(), strides);
+  spec.device = v.device();
+  return Value::empty(spec);
+}
+
+// A slot on its way: what is read, and what will take its place.
+struct Job {
+  Value in, grad, state_in[2];
+  Value out, state[2];
+  Value step;
+  cpu::StepNumbers numbers;
+  std::int64_t begin = 0;  // of its elements among those of all jobs
+};
+
+cpu::StepNumbers numbers_for(const StepOptions& o, double step) {
+  cpu::StepNumbers n{o.lr, o.momentum, o.weight_decay, o.beta1, o.beta2, o.eps, 1};
+  if (o.rule == StepRule::adam || o.rule == StepRule::adamw) {
+    n.lr = o.lr / (1 - std::pow(o.beta1, step));
+    n.root_scale = 1 / std::sqrt(1 - std::pow(o.beta2, step));
+  }
+  if (o.rule == StepRule::adamw) n.weight_decay = o.lr * o.weight_decay;
+  if (o.rule == StepRule::adagrad) n.lr = o.lr / (1 + (step - 1) * o.lr_decay);
+  return n;
+}
+
+Job prepare(const StepOptions& options, const StepSlot& slot) {
+  const Value& p = *slot.param;
+  const Strides layout = dense_like(p.shape(), p.strides());
+  Job job;
+  job.out = successor(p, p.dtype(), layout);
+  job.in = brought_to(p, p.dtype(), layout);
+  job.grad = brought_to(slot.grad, slot.grad.dtype(), layout);
+  for (int i = 0; i < step_states(options.rule); ++i) {
+    const Value& s = *slot.state[i];
+    job.state[i] = successor(s, state_dtype(p), layout);
+    job.state_in[i] = brought_to(s, state_dtype(p), layout);
+  }
+  double step = 0;
+  if (step_counts(options.rule)) {
+    step = *brought_to(*slot.step, DType::float64, row_major(slot.step->shape())).ptr<double>() + 1;
+    job.step = full(slot.step->spec(), step);
+  }
+  job.numbers = numbers_for(options, step);
+  return job;
+}
+
+const char* at(const Value& v, std::int64_t element) {
+  return v ? v.ptr<char>() + element * size_of(v.dtype()) : nullptr;
+}
+char* mut_at(const Value& v, std::int64_t element) { return const_cast<char*>(at(v, element)); }
+
+void run(const StepOptions& options, const Job& job, std::int64_t begin, std::int64_t end) {
+  cpu::StepSpan span{};
+  span.param_in = at(job.in, begin);
+  span.param = mut_at(job.out, begin);
+  span.param_dtype = job.in.dtype();
+  span.grad = at(job.grad, begin);
+  span.grad_dtype = job.grad.dtype();
+  for (int i = 0; i < 2; ++i) {
+    span.state_in[i] = at(job.state_in[i], begin);
+    span.state[i] = mut_at(job.state[i], begin);
+  }
+  span.count = end - begin;
+  if (job.in.dtype() == DType::float64) {
+    MGE_DISPATCH(optimizer_step_f64)(options.rule, job.numbers, span);
+  } else {
+    MGE_DISPATCH(optimizer_step_f32)(options.rule, job.numbers, span);
+  }
+}
+
+}  // namespace
+
+int step_states(StepRule rule) {
+  switch (rule) {
+    case StepRule::sgd: return 0;
+    case StepRule::sgd_momentum:
+    case StepRule::sgd_nesterov:
+    case StepRule::adagrad: return 1;
+    case StepRule::adam:
+    case StepRule::adamw:
+    case StepRule::adadelta: return 2;
+  }
+  return 0;
+}
+
+bool step_counts(StepRule rule) {
+  return rule == StepRule::adam || rule == StepRule::adamw || rule == StepRule::adagrad ||
+         rule == StepRule::adadelta;
+}
+
+void optimizer_step(const char* name, const StepOptions& options, std::span<const StepSlot> slots) {
+  for (const StepSlot& slot : slots) check(name, options, slot);
+  std::vector<Job> jobs;
+  jobs.reserve(slots.size());
+  std::int64_t total = 0;
+  for (const StepSlot& slot : slots) {
+    jobs.push_back(prepare(options, slot));
+    jobs.back().begin = total;
+    total += slot.param->size();
+  }
+  // Nothing below raises. Elements are independent, so any cut gives the same numbers.
+  cpu::parallel_for(total, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    auto job = std::upper_bound(jobs.begin(), jobs.end(), begin,
+                                [](std::int64_t n, const Job& j) { return n < j.begin; }) - 1;
+    for (; job != jobs.end() && job->begin < end; ++job) {
+      const std::int64_t first = std::max(begin - job->begin, std::int64_t{0});
+      const std::int64_t last = std::min(end - job->begin, job->in.size());
+      if (first < last) run(options, *job, first, last);
+    }
+  });
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    Job& job = jobs[i];
+    *slots[i].param = std::move(job.out);
+    for (int k = 0; k < step_states(options.rule); ++k) *slots[i].state[k] = std::move(job.state[k]);
+    if (job.step) *slots[i].step = std::move(job.step);
+  }
+}
+
+}  // namespace mge
