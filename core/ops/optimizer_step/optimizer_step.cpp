@@ -22,8 +22,8 @@ DType state_dtype(const Value& param) {
 void check(const char* name, const StepOptions& options, const StepSlot& slot) {
   const Value &p = *slot.param, &g = slot.grad;
   if (!is_float(p.dtype()) || !is_float(g.dtype())) {
-    fail_type(name, "expected float parameters and gradients, got a ", g.dtype(),
-              " gradient of a ", p.dtype(), " parameter");
+    fail_type(name, "expected float parameters and gradients, got a ", g.dtype(), " gradient of a ",
+              p.dtype(), " parameter");
   }
   if (g.shape() != p.shape()) {
     fail_value(name, "expected a gradient of the parameter's shape ", p.shape(), ", got ",
@@ -137,13 +137,16 @@ void run(const StepOptions& options, const Job& job, std::int64_t begin, std::in
 
 int step_states(StepRule rule) {
   switch (rule) {
-    case StepRule::sgd: return 0;
+    case StepRule::sgd:
+      return 0;
     case StepRule::sgd_momentum:
     case StepRule::sgd_nesterov:
-    case StepRule::adagrad: return 1;
+    case StepRule::adagrad:
+      return 1;
     case StepRule::adam:
     case StepRule::adamw:
-    case StepRule::adadelta: return 2;
+    case StepRule::adadelta:
+      return 2;
   }
   return 0;
 }
@@ -166,7 +169,8 @@ void optimizer_step(const char* name, const StepOptions& options, std::span<cons
   // Nothing below raises. Elements are independent, so any cut gives the same numbers.
   cpu::parallel_for(total, kGrain, [&](std::int64_t begin, std::int64_t end) {
     auto job = std::upper_bound(jobs.begin(), jobs.end(), begin,
-                                [](std::int64_t n, const Job& j) { return n < j.begin; }) - 1;
+                                [](std::int64_t n, const Job& j) { return n < j.begin; }) -
+               1;
     for (; job != jobs.end() && job->begin < end; ++job) {
       const std::int64_t first = std::max(begin - job->begin, std::int64_t{0});
       const std::int64_t last = std::min(end - job->begin, job->in.size());
@@ -176,7 +180,8 @@ void optimizer_step(const char* name, const StepOptions& options, std::span<cons
   for (std::size_t i = 0; i < slots.size(); ++i) {
     Job& job = jobs[i];
     *slots[i].param = std::move(job.out);
-    for (int k = 0; k < step_states(options.rule); ++k) *slots[i].state[k] = std::move(job.state[k]);
+    for (int k = 0; k < step_states(options.rule); ++k)
+      *slots[i].state[k] = std::move(job.state[k]);
     if (job.step) *slots[i].step = std::move(job.step);
   }
 }

@@ -12,13 +12,13 @@
 namespace mge {
 
 enum class StepRule : std::uint8_t {
-  sgd,            // p -= lr d;  d = g + weight_decay p here and below, unless said otherwise
-  sgd_momentum,   // a = momentum a + d;  p -= lr a
-  sgd_nesterov,   // a = momentum a + d;  p -= lr (d + momentum a)
-  adam,           // a, b = means of d and d^2;  p -= lr a' / (sqrt(b') + eps), bias corrected
-  adamw,          // the same with d = g, after p -= lr weight_decay p
-  adagrad,        // a += d^2;  p -= lr / (1 + (step - 1) lr_decay) d / sqrt(a + eps)
-  adadelta,       // a = mean of d^2;  u = d sqrt((b + eps) / (a + eps));  b = mean of u^2;  p -= lr u
+  sgd,           // p -= lr d;  d = g + weight_decay p here and below, unless said otherwise
+  sgd_momentum,  // a = momentum a + d;  p -= lr a
+  sgd_nesterov,  // a = momentum a + d;  p -= lr (d + momentum a)
+  adam,          // a, b = means of d and d^2;  p -= lr a' / (sqrt(b') + eps), bias corrected
+  adamw,         // the same with d = g, after p -= lr weight_decay p
+  adagrad,       // a += d^2;  p -= lr / (1 + (step - 1) lr_decay) d / sqrt(a + eps)
+  adadelta,  // a = mean of d^2;  u = d sqrt((b + eps) / (a + eps));  b = mean of u^2;  p -= lr u
 };
 
 struct StepOptions {

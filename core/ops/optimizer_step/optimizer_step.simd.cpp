@@ -80,16 +80,21 @@ void loop(const Numbers<T>& numbers, const T* p, const T* g, const T* a, const T
 template <class From, class T>
 void widen(const void* in, std::int64_t begin, std::int64_t n, T* out) {
   const From* from = static_cast<const From*>(in) + begin;
-  for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(static_cast<ComputeType<From>>(from[i]));
+  for (std::int64_t i = 0; i < n; ++i)
+    out[i] = static_cast<T>(static_cast<ComputeType<From>>(from[i]));
 }
 
 template <class T>
 void load(const void* in, DType dtype, std::int64_t begin, std::int64_t n, T* out) {
   switch (dtype) {
-    case DType::float16: return widen<Half>(in, begin, n, out);
-    case DType::bfloat16: return widen<BFloat16>(in, begin, n, out);
-    case DType::float64: return widen<double>(in, begin, n, out);
-    default: return widen<float>(in, begin, n, out);
+    case DType::float16:
+      return widen<Half>(in, begin, n, out);
+    case DType::bfloat16:
+      return widen<BFloat16>(in, begin, n, out);
+    case DType::float64:
+      return widen<double>(in, begin, n, out);
+    default:
+      return widen<float>(in, begin, n, out);
   }
 }
 
@@ -142,13 +147,20 @@ void run(const StepNumbers& numbers, const StepSpan& s) {
 template <class T>
 void pick(StepRule rule, const StepNumbers& n, const StepSpan& s) {
   switch (rule) {
-    case StepRule::sgd: return run<StepRule::sgd, T>(n, s);
-    case StepRule::sgd_momentum: return run<StepRule::sgd_momentum, T>(n, s);
-    case StepRule::sgd_nesterov: return run<StepRule::sgd_nesterov, T>(n, s);
-    case StepRule::adam: return run<StepRule::adam, T>(n, s);
-    case StepRule::adamw: return run<StepRule::adamw, T>(n, s);
-    case StepRule::adagrad: return run<StepRule::adagrad, T>(n, s);
-    case StepRule::adadelta: return run<StepRule::adadelta, T>(n, s);
+    case StepRule::sgd:
+      return run<StepRule::sgd, T>(n, s);
+    case StepRule::sgd_momentum:
+      return run<StepRule::sgd_momentum, T>(n, s);
+    case StepRule::sgd_nesterov:
+      return run<StepRule::sgd_nesterov, T>(n, s);
+    case StepRule::adam:
+      return run<StepRule::adam, T>(n, s);
+    case StepRule::adamw:
+      return run<StepRule::adamw, T>(n, s);
+    case StepRule::adagrad:
+      return run<StepRule::adagrad, T>(n, s);
+    case StepRule::adadelta:
+      return run<StepRule::adadelta, T>(n, s);
   }
 }
 

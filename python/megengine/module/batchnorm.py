@@ -118,7 +118,7 @@ class BatchNorm2d(_BatchNorm):
 
     In training, mean and variance are those of the batch (the variance divides by the count), and
     running means of them are kept: ``running = momentum * running + (1 - momentum) * batch``, where
-    the variance that is kept divides by the count less one. In evaluation the running ones are used.
+    the variance that is kept divides by the count less one. Evaluation uses the running ones.
 
     Args:
         num_features: C.

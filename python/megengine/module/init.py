@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..functional import full
-from ..random import normal, uniform
+from .. import functional as F
+from .. import random
 from ..tensor import Tensor
 
 
@@ -29,7 +29,7 @@ def fill_(tensor: Tensor, val: float) -> None:
     >>> t
     Tensor([3. 3.], device=xpux:0)
     """
-    _set(tensor, full(tuple(tensor.shape), val, dtype=tensor.dtype, device=tensor.device))
+    _set(tensor, F.full(tuple(tensor.shape), val, dtype=tensor.dtype, device=tensor.device))
 
 
 def zeros_(tensor: Tensor) -> None:
@@ -47,7 +47,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> None:
 
     The numbers come from :mod:`megengine.random`, so that its seed decides them.
     """
-    _set(tensor, uniform(low=a, high=b, size=tuple(tensor.shape)))
+    _set(tensor, random.uniform(low=a, high=b, size=tuple(tensor.shape)))
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> None:
@@ -55,7 +55,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> None:
 
     The numbers come from :mod:`megengine.random`, so that its seed decides them.
     """
-    _set(tensor, normal(mean=mean, std=std, size=tuple(tensor.shape)))
+    _set(tensor, random.normal(mean=mean, std=std, size=tuple(tensor.shape)))
 
 
 _GAINS = {
@@ -102,13 +102,12 @@ def calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """How many inputs each output of a weight sums, and how many outputs each input reaches.
 
     Args:
-        tensor: a weight (out, in) or (out, in, *kernel), or a grouped one (groups, out, in, *kernel)
-            of five dimensions or more, of which one group counts.
+        tensor: a weight (out, in) or (out, in, *kernel), or a grouped one, (groups, out, in,
+            *kernel), of five dimensions or more, of which one group counts.
 
     Raises:
         ValueError: ``tensor`` has fewer than 2 dimensions.
 
-    >>> import megengine.functional as F
     >>> calculate_fan_in_and_fan_out(F.zeros((8, 4, 3, 3)))
     (36, 72)
     """
@@ -144,7 +143,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> None:
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> None:
-    r"""Fills in place from :math:`N(0, s^2)`, :math:`s = gain \sqrt{2 / (fan_{in} + fan_{out})}`."""
+    r"""Fills in place from :math:`N(0, s^2)`, :math:`s = gain\sqrt{2 / (fan_{in} + fan_{out})}`."""
     normal_(tensor, 0.0, gain * math.sqrt(2 / sum(calculate_fan_in_and_fan_out(tensor))))
 
 

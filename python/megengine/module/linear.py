@@ -56,7 +56,7 @@ class Linear(Module):
         return self.in_features
 
     def reset_parameters(self) -> None:
-        """Draws the weight from a normal distribution of std 1 / sqrt(in_features); the bias is 0."""
+        """Draws the weight from N(0, 1 / in_features) and sets the bias to 0."""
         init.normal_(self.weight, 0.0, 1 / math.sqrt(max(self._get_fanin(), 1)))
         if self.bias is not None:
             init.zeros_(self.bias)

@@ -179,7 +179,9 @@ class Module(metaclass=ABCMeta):
     def _named(
         self, kind: Callable[[Any], bool], prefix: str | None, recursive: bool, with_parent: bool
     ) -> Iterator[Any]:
-        for key, item, parent in self._leaves(f"{prefix}." if prefix else "", recursive, {id(self)}):
+        for key, item, parent in self._leaves(
+            f"{prefix}." if prefix else "", recursive, {id(self)}
+        ):
             if kind(item):
                 yield (key, item, parent) if with_parent else (key, item)
 
@@ -308,7 +310,7 @@ class Module(metaclass=ABCMeta):
     def replace_param(
         self, params: dict[int, Parameter], start_pos: int, seen: set[int] | None = None
     ) -> int:
-        """Sets the parameters at these positions to the values of others, counted from ``start_pos``.
+        """Gives the parameters at these positions, from ``start_pos`` on, the values of others.
 
         Deprecated: use :meth:`load_state_dict`.
 
@@ -392,9 +394,7 @@ class Module(metaclass=ABCMeta):
         elif callable(state_dict):
             values, closure = {}, state_dict
         else:
-            raise ValueError(
-                f"`state_dict` must load a dict or callable, got {type(state_dict)}"
-            )
+            raise ValueError(f"`state_dict` must load a dict or callable, got {type(state_dict)}")
         found: list[tuple[Tensor, np.ndarray]] = []
         used, missing = set(), set()
         for key, tensor, owner in self._owned_tensors():

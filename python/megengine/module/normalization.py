@@ -103,7 +103,8 @@ class GroupNorm(_AffineNorm):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        assert num_groups > 0 and num_channels % num_groups == 0, (
+        assert num_groups > 0, f"num_groups must be positive, got {num_groups}"
+        assert num_channels % num_groups == 0, (
             f"num_channels must be a multiple of num_groups, got {num_channels} and {num_groups}"
         )
         self.num_groups = num_groups

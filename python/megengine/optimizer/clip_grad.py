@@ -14,9 +14,7 @@ def _gradients(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [t.grad for t in tensors if t.grad is not None]
 
 
-def clip_grad_norm(
-    tensors: Tensor | Iterable[Tensor], max_norm: float, ord: float = 2.0
-) -> Tensor:
+def clip_grad_norm(tensors: Tensor | Iterable[Tensor], max_norm: float, ord: float = 2.0) -> Tensor:
     """Scales gradients in place so that their norm, as of one vector, is at most ``max_norm``.
 
     Gradients whose norm is infinite or NaN are left as they are: scaling would make NaN of them.
@@ -52,9 +50,7 @@ def clip_grad_norm(
     return norm
 
 
-def clip_grad_value(
-    tensors: Tensor | Iterable[Tensor], lower: float, upper: float
-) -> None:
+def clip_grad_value(tensors: Tensor | Iterable[Tensor], lower: float, upper: float) -> None:
     """Clips each element of gradients, in place, to the range from ``lower`` to ``upper``.
 
     >>> from megengine import Parameter

@@ -15,8 +15,8 @@ class SGD(Optimizer):
         p &\leftarrow p - lr \cdot m
 
     Without momentum :math:`d` takes the place of :math:`m`; with ``nesterov``,
-    :math:`d + momentum \cdot m` does (Sutskever et al., 2013). All parameters of a group are stepped
-    in one pass over memory.
+    :math:`d + momentum \cdot m` does (Sutskever et al., 2013). All parameters of a group are
+    stepped in one pass over memory.
 
     Args:
         params: parameters, or dicts that describe groups of them.
