@@ -3,6 +3,7 @@
 #include "bindings/tensor.h"
 #include "core/dispatch/dispatch.h"
 #include "core/ops/elementwise/elementwise.h"
+#include "core/tensor/fill.h"
 
 namespace mge::py {
 namespace {
@@ -14,12 +15,39 @@ bool layers_off() {
   return !s.amp && !s.trace && s.tapes.empty();
 }
 
+bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o); }
+
 // How a mode wants its operands.
 enum class Want { arithmetic, true_divide, compare, logical };
 
+// A Python number takes its dtype from the Tensor beside it, unless it is a float beside integers.
+std::optional<DType> dtype_beside(PyObject* number, DType dtype) {
+  if (is_bool(dtype)) return std::nullopt;
+  if (PyFloat_Check(number) && !is_float(dtype)) return DType::float32;
+  return dtype;
+}
+Value number_as(PyObject* number, DType dtype, const Device& device) {
+  if (PyFloat_Check(number)) return scalar(dtype, PyFloat_AS_DOUBLE(number), device);
+  return to_value(number, dtype, device);
+}
+
 Value elemwise(Mode mode, Want want, PyObject* a, PyObject* b) {
-  PyObject* args[] = {a, b};
   const char* op = elemwise_name(mode);
+  // The usual mixture, without looking for more.
+  const bool number_a = is_number(a), number_b = is_number(b);
+  if (number_a != number_b && (number_a ? is_tensor(b) : is_tensor(a)) && want != Want::logical) {
+    const Value& tensor = tensor_of(number_a ? b : a).value;
+    PyObject* number = number_a ? a : b;
+    std::optional<DType> dtype = dtype_beside(number, tensor.dtype());
+    if (dtype && want == Want::true_divide && !is_float(*dtype)) dtype = DType::float32;
+    if (dtype) {
+      Values in(2);
+      in[number_a] = cast(tensor, *dtype);
+      in[number_b] = number_as(number, *dtype, tensor.device());
+      return std::move(apply(elemwise_op(mode), std::move(in))[0]);
+    }
+  }
+  PyObject* args[] = {a, b};
   Operands in = operands_from_python(op, args, 2);
   DType dtype = in.common(op);
   if (want == Want::true_divide && !is_float(dtype)) dtype = DType::float32;
@@ -30,7 +58,6 @@ Value elemwise(Mode mode, Want want, PyObject* a, PyObject* b) {
   return std::move(apply(elemwise_op(mode), std::move(in.values))[0]);
 }
 
-bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o); }
 // What an operator takes beside a Tensor; anything else gets NotImplemented, and so Python's TypeError.
 bool is_operand(PyObject* o) {
   return is_tensor(o) || is_number(o) || PySequence_Check(o) || PyObject_HasAttrString(o, "__array__");

@@ -95,15 +95,16 @@ struct PoolGuard {
     drain(t_pool);
   }
 };
-ThreadCounts& counts_of(SmallPool& pool) {
-  if (!pool.counts) {
-    static thread_local PoolGuard guard;
-    (void)guard;
-    pool.counts = new ThreadCounts;  // kept after the thread's end: its buffers may live on
-    std::lock_guard lock(counters().mutex);
-    counters().threads.push_back(pool.counts);
-  }
-  return *pool.counts;
+[[gnu::noinline, gnu::cold]] ThreadCounts* start_counting(SmallPool& pool) {
+  static thread_local PoolGuard guard;
+  (void)guard;
+  pool.counts = new ThreadCounts;  // kept after the thread's end: its buffers may live on
+  std::lock_guard lock(counters().mutex);
+  counters().threads.push_back(pool.counts);
+  return pool.counts;
+}
+inline ThreadCounts& counts_of(SmallPool& pool) {
+  return pool.counts ? *pool.counts : *start_counting(pool);
 }
 
 void* allocate_small(std::size_t bytes) {
