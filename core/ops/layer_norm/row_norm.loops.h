@@ -15,7 +15,7 @@ namespace mge::cpu {
 struct RowLayout {
   std::int64_t images, groups, cols, run;
   std::int64_t rows() const { return images * groups; }
-  std::int64_t channels() const { return groups * (cols / run); }
+  std::int64_t channels() const { return run == 0 ? 0 : groups * (cols / run); }
 };
 
 // The pointers without a dtype of their own are to its compute type: float, or double for float64.
