@@ -9,7 +9,7 @@
 
 #include "core/tensor/dtype.h"
 
-namespace mge::cpu {
+namespace mge::cpu::MGE_SIMD_NS {
 namespace {
 
 // Short enough for float32 sums to stay exact to a few ulp, and to stay in the L1 cache.
@@ -67,4 +67,4 @@ inline Moments moments(const T* x, std::int64_t n) {
 }
 
 }  // namespace
-}  // namespace mge::cpu
+}  // namespace mge::cpu::MGE_SIMD_NS

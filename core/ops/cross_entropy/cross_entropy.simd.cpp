@@ -1,5 +1,6 @@
 // With s = x - max(x) and L = log(sum(exp(s))), the loss is L - s[label]: the maximum is never added
-// back, which would cost every digit of L where logits are large.
+// back, which would cost every digit of L where logits are large. Where all logits are -inf (the sum
+// is 0) the loss is inf, and softmax counts as 0 in the gradient.
 
 #include <cmath>
 
@@ -30,7 +31,9 @@ double row_mean(const T* __restrict x, int64_t n, A shift) {
 template <class T, class A>
 A loss_row(const T* x, int64_t n, int64_t label, double smooth) {
   const A shift = shift_of(row_max(x, n));
-  const double log_sum = std::log(row_exp_sum<false, T, A>(x, n, shift, nullptr));
+  const double sum = row_exp_sum<false, T, A>(x, n, shift, nullptr);
+  if (sum == 0) return -kNegativeInfinity<A>;
+  const double log_sum = std::log(sum);
   const double own = double(A(x[label]) - shift);
   if (smooth == 0) return A(log_sum - own);
   return A(log_sum - (1 - smooth) * own - smooth * row_mean(x, n, shift));
@@ -40,7 +43,8 @@ template <class T, class A>
 void grad_row(const T* __restrict x, T* __restrict dx, int64_t n, int64_t label, double smooth,
               A dloss) {
   const A shift = shift_of(row_max(x, n));
-  const A scale = A(double(dloss) / row_exp_sum<false, T, A>(x, n, shift, nullptr));
+  const double sum = row_exp_sum<false, T, A>(x, n, shift, nullptr);
+  const A scale = sum == 0 ? A(0) : A(double(dloss) / sum);
   const A uniform = A(double(dloss) * smooth / double(n));
   for (int64_t i = 0; i < n; ++i) dx[i] = T(lanes::exp(A(x[i]) - shift) * scale - uniform);
   // Rounded once, also in the 16-bit types.
@@ -61,12 +65,14 @@ void loss_columns(const T* __restrict x, const std::int32_t* __restrict labels, 
     const A own = A(x[labels[j] * stride + j]) - shift[j];
     loss[j] = lanes::log(sum[j]) - A(1 - smooth) * own;
   }
-  if (smooth == 0) return;
-  A mean[kInnerBlock] = {};
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t j = 0; j < width; ++j) mean[j] += A(x[i * stride + j]) - shift[j];
+  if (smooth != 0) {
+    A mean[kInnerBlock] = {};
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < width; ++j) mean[j] += A(x[i * stride + j]) - shift[j];
+    }
+    for (int64_t j = 0; j < width; ++j) loss[j] -= A(smooth) * (mean[j] / A(n));
   }
-  for (int64_t j = 0; j < width; ++j) loss[j] -= A(smooth) * (mean[j] / A(n));
+  for (int64_t j = 0; j < width; ++j) loss[j] = sum[j] == 0 ? -kNegativeInfinity<A> : loss[j];
 }
 
 template <class T, class A>
@@ -78,7 +84,7 @@ void grad_columns(const T* __restrict x, const std::int32_t* __restrict labels,
   for (int64_t j = 0; j < width; ++j) shift[j] = shift_of(shift[j]);
   columns_exp_sum(x, n, stride, width, shift, scale);
   for (int64_t j = 0; j < width; ++j) {
-    scale[j] = dloss[j] / scale[j];
+    scale[j] = scale[j] == 0 ? A(0) : dloss[j] / scale[j];
     uniform[j] = A(smooth / double(n)) * dloss[j];
   }
   for (int64_t i = 0; i < n; ++i) {

@@ -12,7 +12,7 @@
 #include "core/kernels/cpu/moments.h"
 #include "core/kernels/cpu/parallel.h"
 
-namespace mge::cpu {
+namespace mge::cpu::MGE_SIMD_NS {
 namespace {
 
 template <class A>
@@ -111,4 +111,4 @@ inline void each_row(std::int64_t rows, std::int64_t n, F&& f) {
 }
 
 }  // namespace
-}  // namespace mge::cpu
+}  // namespace mge::cpu::MGE_SIMD_NS
