@@ -1,0 +1,750 @@
+"""Functions of neural networks: normalisation, pooling, softmax, embedding, padding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .._core import OpDef, apply, call
+from ..core.ops import builtin
+from ..tensor import Tensor
+from .elemwise import (
+    gelu,
+    hsigmoid,
+    hswish,
+    leaky_relu,
+    logsigmoid,
+    prelu,
+    relu,
+    relu6,
+    sigmoid,
+    silu,
+    softplus,
+)
+from .math import normalize
+from .tensor import full, indexing_one_hot, one_hot
+
+__all__ = [
+    "adaptive_avg_pool2d",
+    "adaptive_max_pool2d",
+    "avg_pool2d",
+    "batch_norm",
+    "embedding",
+    "gelu",
+    "general_norm",
+    "group_norm",
+    "hsigmoid",
+    "hswish",
+    "indexing_one_hot",
+    "instance_norm",
+    "layer_norm",
+    "leaky_relu",
+    "local_response_norm",
+    "logsigmoid",
+    "logsoftmax",
+    "logsumexp",
+    "max_pool2d",
+    "normalize",
+    "one_hot",
+    "pad",
+    "pixel_shuffle",
+    "prelu",
+    "relu",
+    "relu6",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softplus",
+    "sync_batch_norm",
+]
+
+# Ops are made once for each set of attributes: making one costs more than running a small one.
+_op = lru_cache(maxsize=4096)
+
+
+def _as_float(inp: Any) -> Tensor:
+    """The operand as a Tensor of a float dtype; integers and booleans become float32."""
+    if not isinstance(inp, Tensor):
+        inp = Tensor(inp)
+    return inp.astype("float32") if inp.dtype.kind in "iub" else inp
+
+
+def _pair(name: str, value: Any) -> tuple[int, int]:
+    if isinstance(value, Tensor):
+        value = value.numpy()
+    values = np.atleast_1d(np.asarray(value))
+    if values.dtype.kind not in "iu" or values.ndim != 1 or values.size not in (1, 2):
+        raise ValueError(f"{name}: expected an int or a pair of ints, got {value!r}")
+    return int(values[0]), int(values[-1])
+
+
+# ---- softmax -----------------------------------------------------------------------------------
+
+
+@_op
+def _softmax_op(axis: int) -> OpDef:
+    return builtin.Softmax(axis=axis)
+
+
+@_op
+def _logsoftmax_op(axis: int) -> OpDef:
+    return builtin.LogSoftmax(axis=axis)
+
+
+@_op
+def _logsumexp_op(axis: int) -> OpDef:
+    return builtin.LogSumExp(axis=axis)
+
+
+def _with_single_axis(inp: Tensor, axes: Sequence[int]) -> tuple[Tensor, list[int], list[int]]:
+    """``inp`` with ``axes`` joined into one at the end; the other axes; the sizes of the joined."""
+    ndim = inp.ndim
+    joined = []
+    for a in axes:
+        if not -ndim <= a < ndim:
+            raise ValueError(f"axis: expected axes in [{-ndim}, {ndim}), got {a}")
+        joined.append(a % ndim)
+    if len(set(joined)) != len(joined):
+        raise ValueError(f"axis: expected different axes, got {tuple(axes)}")
+    joined.sort()
+    others = [a for a in range(ndim) if a not in joined]
+    sizes = [inp.shape[a] for a in joined]
+    moved = inp.transpose(*others, *joined)
+    return moved.reshape(*[inp.shape[a] for a in others], math.prod(sizes)), others, joined
+
+
+def softmax(inp: Tensor, axis: int | None = None) -> Tensor:
+    r"""Exponentials that add up to 1: :math:`\exp(x_i) / \sum_j \exp(x_j)`.
+
+    Args:
+        inp: of any shape and float dtype (integers count as float32).
+        axis: along which to normalise. Without one: 0 for 0, 1 and 3 dimensions, else 1.
+
+    Returns:
+        A tensor of the shape and dtype of ``inp``. Values of any size are safe. Where all values
+        along the axis are ``-inf`` (a fully masked row), the result is 0 and the gradient finite.
+
+    Raises:
+        ValueError: if there is no such axis.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.softmax(mge.tensor([[0.0, 0.0], [1000.0, 0.0]]), axis=1)
+    Tensor([[0.5 0.5]
+     [1.  0. ]], device=xpux:0)
+    """
+    inp = _as_float(inp)
+    if axis is None:
+        axis = 0 if inp.ndim in (0, 1, 3) else 1
+    if isinstance(axis, list | tuple):
+        flat, others, joined = _with_single_axis(inp, axis)
+        return _restore(call(_softmax_op(-1), flat), inp, others, joined)
+    if inp.ndim == 0:
+        inp = inp.reshape(1)
+    return call(_softmax_op(int(axis)), inp)
+
+
+def _restore(flat: Tensor, inp: Tensor, others: list[int], joined: list[int]) -> Tensor:
+    """Undoes :func:`_with_single_axis`."""
+    order = others + joined
+    moved = flat.reshape(*[inp.shape[a] for a in order])
+    return moved.transpose(*[order.index(a) for a in range(inp.ndim)])
+
+
+def logsoftmax(inp: Tensor, axis: int | Sequence[int]) -> Tensor:
+    r"""The logarithm of softmax: :math:`x_i - \log \sum_j \exp(x_j)`, without losing digits.
+
+    Args:
+        inp: of any shape and float dtype (integers count as float32).
+        axis: one axis or several.
+
+    Returns:
+        A tensor of the shape and dtype of ``inp``.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.logsoftmax(mge.tensor([[-100.0, 100.0]]), axis=1)
+    Tensor([[-200.    0.]], device=xpux:0)
+    """
+    inp = _as_float(inp)
+    if isinstance(axis, list | tuple):
+        flat, others, joined = _with_single_axis(inp, axis)
+        return _restore(call(_logsoftmax_op(-1), flat), inp, others, joined)
+    if inp.ndim == 0:
+        return call(_logsoftmax_op(0), inp.reshape(1)).reshape(())
+    return call(_logsoftmax_op(int(axis)), inp)
+
+
+def logsumexp(inp: Tensor, axis: int | Sequence[int] | None, keepdims: bool = False) -> Tensor:
+    r"""The logarithm of the sum of exponentials, :math:`\log \sum_j \exp(x_j)`, for values of any size.
+
+    Args:
+        inp: of any shape and float dtype (integers count as float32).
+        axis: one axis or several, or None for all.
+        keepdims: whether the reduced axes stay, with length 1.
+
+    Returns:
+        A tensor of the dtype of ``inp``; ``-inf`` where all values are ``-inf``.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.logsumexp(mge.tensor([[1000.0, 1000.0]]), axis=1)
+    Tensor([1000.6931], device=xpux:0)
+    """
+    inp = _as_float(inp)
+    if inp.ndim == 0:
+        return call(_logsumexp_op(0), inp.reshape(1))
+    if axis is None:
+        axis = tuple(range(inp.ndim))
+    if isinstance(axis, list | tuple):
+        if not axis:
+            return inp + 0
+        flat, _, axes = _with_single_axis(inp, axis)
+        out = call(_logsumexp_op(-1), flat)
+    else:
+        axes = [int(axis) % inp.ndim]
+        out = call(_logsumexp_op(int(axis)), inp)
+    if not keepdims:
+        return out
+    return out.reshape(*[1 if a in axes else n for a, n in enumerate(inp.shape)])
+
+
+# ---- normalisation -----------------------------------------------------------------------------
+
+
+@_op
+def _batch_norm_op(training: bool, eps: float, avg_factor: float) -> OpDef:
+    mode = "TRAINING" if training else "INFERENCE"
+    return builtin.BatchNorm(fwd_mode=mode, epsilon=eps, avg_factor=avg_factor)
+
+
+def _filled(count: int, value: float, like: Tensor) -> Tensor:
+    dtype = "float64" if like.dtype == np.float64 else "float32"
+    return full((count,), value, dtype=dtype, device=like.device)
+
+
+def batch_norm(
+    inp: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.9,
+    eps: float = 1e-5,
+    inplace: bool = True,
+) -> Tensor | tuple[Tensor, Tensor, Tensor]:
+    r"""Batch norm: :math:`(x - E[x]) / \sqrt{Var[x] + eps} \cdot weight + bias` for each channel.
+
+    Mean and variance are those of the batch in training, else the running ones.
+
+    Args:
+        inp: ``(N, C)`` or ``(N, C, ...)``.
+        running_mean, running_var: one value for each channel, ``(1, C, 1, 1)`` or ``(C,)``. In
+            training they become ``momentum * running + (1 - momentum) * batch``, with the unbiased
+            variance of the batch. Left out, they start as 0 and 1.
+        weight, bias: one value for each channel; 1 and 0 without.
+        training: whether to use the statistics of this batch.
+        momentum: the share of the running statistics that is kept.
+        eps: is added to the variance.
+        inplace: whether new running statistics are put into the given tensors. If not, training
+            returns ``(output, new_mean, new_var)``.
+
+    Returns:
+        A tensor of the shape and dtype of ``inp``.
+
+    Raises:
+        ValueError: if a shape does not fit, or running statistics are missing in evaluation.
+
+    Reference: Ioffe and Szegedy, *Batch Normalization*, 2015.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> mean, var = F.zeros(1), F.ones(1)
+    >>> F.batch_norm(mge.tensor([[0.0], [2.0]]), mean, var, training=True, eps=0.0)
+    Tensor([[-1.]
+     [ 1.]], device=xpux:0)
+    >>> mean
+    Tensor([0.1], device=xpux:0)
+    """
+    if inp.ndim < 2:
+        raise ValueError(f"batch_norm: expected an input (N, C, ...), got shape {inp.shape}")
+    if not training and (running_mean is None or running_var is None):
+        raise ValueError("batch_norm: running_mean and running_var are needed where training is False")
+    channels = inp.shape[1]
+    if weight is None:
+        weight = _filled(channels, 1.0, inp)
+    if bias is None:
+        bias = _filled(channels, 0.0, inp)
+    op = _batch_norm_op(bool(training), float(eps), 1.0 - float(momentum))
+    if not training:
+        return call(op, inp, weight, bias, running_mean, running_var)
+    if running_mean is None and running_var is None and inplace:
+        return apply(op, inp, weight, bias)[0]
+    old_mean = _filled(channels, 0.0, inp) if running_mean is None else running_mean
+    old_var = _filled(channels, 1.0, inp) if running_var is None else running_var
+    out, _, _, new_mean, new_var = apply(op, inp, weight, bias, old_mean, old_var)
+    if not inplace:
+        return out, new_mean, new_var
+    if running_mean is not None:
+        running_mean._reset(new_mean)
+    if running_var is not None:
+        running_var._reset(new_var)
+    return out
+
+
+def sync_batch_norm(
+    inp: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float | Tensor = 0.9,
+    eps: float = 1e-5,
+    eps_mode: str = "additive",
+    group: Any = None,
+) -> Tensor:
+    """Batch norm over all workers of a group. There is one worker here, so it is :func:`batch_norm`.
+
+    Raises:
+        ValueError: for an ``eps_mode`` other than ``"additive"`` and ``"max"`` (where ``eps`` is the
+            least variance instead of being added to it), and for a group of several workers.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> x = mge.tensor([[0.0], [2.0]])
+    >>> F.sync_batch_norm(x, F.zeros(1), F.ones(1), training=True, eps=0.0)
+    Tensor([[-1.]
+     [ 1.]], device=xpux:0)
+    """
+    if getattr(group, "size", 1) != 1:
+        raise ValueError("sync_batch_norm: groups of several workers are not supported")
+    if eps_mode.lower() != "additive":
+        raise ValueError(f"sync_batch_norm: expected eps_mode 'additive', got {eps_mode!r}")
+    out = batch_norm(inp, running_mean, running_var, weight, bias, training, float(momentum), eps)
+    assert isinstance(out, Tensor)
+    return out
+
+
+@_op
+def _layer_norm_op(affine: bool, eps: float, dims: int) -> OpDef:
+    return builtin.LayerNorm(affine=affine, eps=eps, normalized_dim=dims)
+
+
+@_op
+def _group_norm_op(affine: bool, eps: float, group: int) -> OpDef:
+    return builtin.GroupNorm(affine=affine, eps=eps, group=group)
+
+
+def _normalize(
+    name: str, op: OpDef, inp: Tensor, affine: bool, weight: Tensor | None, bias: Tensor | None
+) -> Tensor:
+    if not affine:
+        return apply(op, inp)[0]
+    if weight is None or bias is None:
+        raise ValueError(f"{name}: weight and bias are needed where affine is True")
+    return apply(op, inp, weight, bias)[0]
+
+
+def layer_norm(
+    inp: Tensor,
+    normalized_shape: int | Sequence[int],
+    affine: bool,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    r"""Layer norm: :math:`(x - E[x]) / \sqrt{Var[x] + eps} \cdot weight + bias` over the last axes.
+
+    Args:
+        inp: of any shape that ends in ``normalized_shape``.
+        normalized_shape: sizes of the axes that mean and variance are taken over.
+        affine: whether to scale by ``weight`` and shift by ``bias``, both of ``normalized_shape``.
+        eps: is added to the variance.
+
+    Returns:
+        A tensor of the shape and dtype of ``inp``.
+
+    Raises:
+        ValueError: if a shape does not fit.
+
+    Reference: Ba, Kiros and Hinton, *Layer Normalization*, 2016.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.layer_norm(mge.tensor([[1.0, 3.0]]), 2, affine=False, eps=0.0)
+    Tensor([[-1.  1.]], device=xpux:0)
+    """
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if len(shape) == 0 or inp.shape[-len(shape) :] != shape:
+        raise ValueError(f"layer_norm: expected an input that ends in {shape}, got shape {inp.shape}")
+    op = _layer_norm_op(bool(affine), float(eps), len(shape))
+    return _normalize("layer_norm", op, inp, affine, weight, bias)
+
+
+def general_norm(
+    inp: Tensor,
+    normalized_axis: int | Sequence[int],
+    affine: bool = True,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalises over any axes, as :func:`layer_norm` does over the last ones.
+
+    Args:
+        inp: of any shape.
+        normalized_axis: the axes that mean and variance are taken over.
+        affine: whether to scale by ``weight`` and shift by ``bias``, which have the sizes of these
+            axes, in their order in ``inp``.
+        eps: is added to the variance.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.general_norm(mge.tensor([[1.0, 1.0], [3.0, 5.0]]), 0, affine=False, eps=0.0)
+    Tensor([[-1. -1.]
+     [ 1.  1.]], device=xpux:0)
+    """
+    axes = [normalized_axis] if isinstance(normalized_axis, int) else list(normalized_axis)
+    if not axes:
+        raise ValueError("general_norm: expected at least one axis")
+    for a in axes:
+        if not -inp.ndim <= a < inp.ndim:
+            raise ValueError(f"general_norm: expected axes of shape {inp.shape}, got {a}")
+    normalized = sorted({a % inp.ndim for a in axes})
+    if len(normalized) != len(axes):
+        raise ValueError(f"general_norm: expected different axes, got {axes}")
+    others = [a for a in range(inp.ndim) if a not in normalized]
+    order = others + normalized
+    op = _layer_norm_op(bool(affine), float(eps), len(normalized))
+    if order == list(range(inp.ndim)):
+        return _normalize("general_norm", op, inp, affine, weight, bias)
+    out = _normalize("general_norm", op, inp.transpose(*order), affine, weight, bias)
+    return out.transpose(*[order.index(a) for a in range(inp.ndim)])
+
+
+def group_norm(
+    inp: Tensor,
+    num_groups: int,
+    affine: bool,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalises each image over equal groups of channels and all positions.
+
+    Args:
+        inp: ``(N, C, ...)``.
+        num_groups: a divisor of C.
+        affine: whether to scale by ``weight`` and shift by ``bias``, both ``(C,)``.
+        eps: is added to the variance.
+
+    Raises:
+        ValueError: if the groups do not divide the channels, or a shape does not fit.
+
+    Reference: Wu and He, *Group Normalization*, 2018.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.group_norm(mge.tensor([[1.0, 3.0, 10.0, 30.0]]), 2, affine=False, eps=0.0)
+    Tensor([[-1.  1. -1.  1.]], device=xpux:0)
+    """
+    op = _group_norm_op(bool(affine), float(eps), int(num_groups))
+    return _normalize("group_norm", op, inp, affine, weight, bias)
+
+
+def instance_norm(
+    inp: Tensor,
+    affine: bool,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalises each channel of each image over all positions.
+
+    Args:
+        inp: ``(N, C, ...)``.
+        affine: whether to scale by ``weight`` and shift by ``bias``, both ``(C,)``.
+        eps: is added to the variance.
+
+    Reference: Ulyanov, Vedaldi and Lempitsky, *Instance Normalization*, 2016.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.instance_norm(mge.tensor([[[1.0, 3.0]]]), affine=False, eps=0.0)
+    Tensor([[[-1.  1.]]], device=xpux:0)
+    """
+    if inp.ndim < 2:
+        raise ValueError(f"instance_norm: expected an input (N, C, ...), got shape {inp.shape}")
+    op = _group_norm_op(bool(affine), float(eps), max(inp.shape[1], 1))
+    return _normalize("instance_norm", op, inp, affine, weight, bias)
+
+
+def local_response_norm(
+    inp: Tensor, kernel_size: int = 5, k: float = 2.0, alpha: float = 1e-4, beta: float = 0.75
+) -> Tensor:
+    r"""Divides by :math:`(k + \alpha \sum x^2)^\beta`, the sum over neighbouring channels.
+
+    Args:
+        inp: ``(N, C, H, W)``.
+        kernel_size: how many channels, an odd number, centred on each one.
+
+    Reference: Krizhevsky, Sutskever and Hinton, *ImageNet Classification*, 2012.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.local_response_norm(F.ones((1, 1, 1, 1)), k=3.0, alpha=1.0, beta=1.0)
+    Tensor([[[[0.25]]]], device=xpux:0)
+    """
+    if inp.ndim != 4:
+        raise ValueError(f"local_response_norm: expected (N, C, H, W), got shape {inp.shape}")
+    if kernel_size < 1 or kernel_size % 2 == 0:
+        raise ValueError(f"local_response_norm: expected an odd kernel_size, got {kernel_size}")
+    n, c, h, w = inp.shape
+    squares = (inp * inp).reshape(n, 1, c, h * w)
+    op = _pool_op("AVERAGE", (kernel_size, 1), (1, 1), (kernel_size // 2, 0))
+    sums = call(op, squares).reshape(n, c, h, w) * kernel_size
+    return inp / (sums * alpha + k) ** beta
+
+
+# ---- pooling -----------------------------------------------------------------------------------
+
+
+@_op
+def _pool_op(mode: str, window: tuple[int, int], stride: tuple[int, int], pad: tuple[int, int]) -> OpDef:
+    return builtin.Pooling(
+        mode=mode,
+        pad_h=pad[0],
+        pad_w=pad[1],
+        stride_h=stride[0],
+        stride_w=stride[1],
+        window_h=window[0],
+        window_w=window[1],
+    )
+
+
+@_op
+def _adaptive_pool_op(mode: str, shape: tuple[int, int]) -> OpDef:
+    return builtin.AdaptivePooling(mode=mode, shape=shape)
+
+
+def _pool(inp: Tensor, mode: str, kernel_size: Any, stride: Any, padding: Any) -> Tensor:
+    window = _pair("kernel_size", kernel_size)
+    step = window if stride is None else _pair("stride", stride)
+    return call(_pool_op(mode, window, step, _pair("padding", padding)), inp)
+
+
+def max_pool2d(
+    inp: Tensor,
+    kernel_size: int | tuple[int, int],
+    stride: int | tuple[int, int] | None = None,
+    padding: int | tuple[int, int] = 0,
+) -> Tensor:
+    """The maximum of each window.
+
+    Padding never wins, NaN always does; of equal maxima the first one gets the gradient.
+
+    Args:
+        inp: ``(N, C, H, W)``.
+        kernel_size: of the window, one number or (height, width).
+        stride: between windows; ``kernel_size`` without.
+        padding: on each side, less than ``kernel_size``.
+
+    Returns:
+        ``(N, C, (H + 2 * padding - kernel_size) // stride + 1, ...)``.
+
+    Raises:
+        ValueError: if there is no window, a stride is 0 or padding is not less than the window.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.max_pool2d(F.arange(16).reshape(1, 1, 4, 4), 2)
+    Tensor([[[[ 5.  7.]
+       [13. 15.]]]], device=xpux:0)
+    """
+    return _pool(inp, "MAX", kernel_size, stride, padding)
+
+
+def avg_pool2d(
+    inp: Tensor,
+    kernel_size: int | tuple[int, int],
+    stride: int | tuple[int, int] | None = None,
+    padding: int | tuple[int, int] = 0,
+    mode: str = "average_count_exclude_padding",
+) -> Tensor:
+    """The mean of each window.
+
+    Args:
+        inp: ``(N, C, H, W)``.
+        kernel_size: of the window, one number or (height, width).
+        stride: between windows; ``kernel_size`` without.
+        padding: zeros on each side, less than ``kernel_size``.
+        mode: ``"average_count_exclude_padding"`` divides by the number of elements of ``inp`` in
+            the window, ``"average"`` by the size of the window.
+
+    Raises:
+        ValueError: if there is no window, a stride is 0 or padding is not less than the window.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.avg_pool2d(F.arange(16).reshape(1, 1, 4, 4), 2)
+    Tensor([[[[ 2.5  4.5]
+       [10.5 12.5]]]], device=xpux:0)
+    """
+    return _pool(inp, mode.upper(), kernel_size, stride, padding)
+
+
+def adaptive_max_pool2d(inp: Tensor, oshp: int | tuple[int, int] | Tensor) -> Tensor:
+    """Max pooling to a given size: stride ``in // out``, window ``in - (out - 1) * stride``.
+
+    Args:
+        inp: ``(N, C, H, W)``.
+        oshp: height and width of the output, one number or two; at most those of ``inp``.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.adaptive_max_pool2d(F.arange(16).reshape(1, 1, 4, 4), 1)
+    Tensor([[[[15.]]]], device=xpux:0)
+    """
+    return call(_adaptive_pool_op("MAX", _pair("oshp", oshp)), inp)
+
+
+def adaptive_avg_pool2d(inp: Tensor, oshp: int | tuple[int, int] | Tensor) -> Tensor:
+    """Average pooling to a given size: stride ``in // out``, window ``in - (out - 1) * stride``.
+
+    Args:
+        inp: ``(N, C, H, W)``.
+        oshp: height and width of the output, one number or two; at most those of ``inp``.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.adaptive_avg_pool2d(F.arange(16).reshape(1, 1, 4, 4), 1)
+    Tensor([[[[7.5]]]], device=xpux:0)
+    """
+    return call(_adaptive_pool_op("AVERAGE", _pair("oshp", oshp)), inp)
+
+
+# ---- embedding, padding, rearrangement ----------------------------------------------------------
+
+
+def embedding(
+    inp: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float | None = None,
+) -> Tensor:
+    """Rows of a table.
+
+    Args:
+        inp: integers, of any shape. Negative ones count from the end.
+        weight: ``(num_embeddings, embedding_dim)``.
+
+    Returns:
+        ``inp.shape + (embedding_dim,)``.
+
+    Raises:
+        IndexError: if an index is out of range.
+        ValueError: if ``padding_idx``, ``max_norm`` or ``norm_type`` is given: they are reserved.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.embedding(mge.tensor([2, 0]), mge.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]))
+    Tensor([[4. 5.]
+     [0. 1.]], device=xpux:0)
+    """
+    if padding_idx is not None:
+        raise ValueError("embedding: padding_idx is not supported")
+    if max_norm is not None or norm_type is not None:
+        raise ValueError("embedding: normalising the weight (max_norm, norm_type) is not supported")
+    if weight.ndim != 2:
+        raise ValueError(f"embedding: expected a weight of two axes, got shape {weight.shape}")
+    if not isinstance(inp, Tensor):
+        inp = Tensor(inp)
+    if inp.dtype.kind not in "iu":
+        raise TypeError(f"embedding: expected integer indices, got {inp.dtype}")
+    return weight[inp]
+
+
+def _mirrored(size: int, before: int, after: int) -> np.ndarray[Any, Any]:
+    """Positions of an axis, reflected at its ends without repeating these."""
+    if before >= size or after >= size:
+        raise ValueError(f"pad: reflection needs widths below the axis of {size}, got {(before, after)}")
+    at = np.abs(np.arange(-before, size + after))
+    return np.where(at < size, at, 2 * (size - 1) - at)
+
+
+def pad(
+    src: Tensor,
+    pad_width: tuple[tuple[int, int], ...],
+    mode: str = "constant",
+    constant_value: float = 0.0,
+) -> Tensor:
+    """Adds a border.
+
+    Args:
+        src: of any shape.
+        pad_width: (before, after) for each axis from the first on; axes that are left out get none.
+        mode: ``"constant"``, ``"replicate"`` (the value at the edge) or ``"reflect"``.
+        constant_value: fills the border in mode ``"constant"``.
+
+    Raises:
+        ValueError: for widths that are negative or do not fit, or an unknown mode.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.nn.pad(mge.tensor([1.0, 2.0]), ((1, 2),))
+    Tensor([0. 1. 2. 0. 0.], device=xpux:0)
+    >>> F.nn.pad(mge.tensor([1.0, 2.0, 3.0]), ((2, 1),), mode="reflect")
+    Tensor([3. 2. 1. 2. 3. 2.], device=xpux:0)
+    """
+    widths = np.asarray(pad_width)
+    if widths.ndim != 2 or widths.shape[1] != 2 or widths.dtype.kind not in "iu":
+        raise ValueError(f"pad: expected pairs of ints, got {pad_width!r}")
+    if len(widths) > src.ndim or widths.min(initial=0) < 0:
+        raise ValueError(f"pad: expected up to {src.ndim} pairs of widths >= 0, got {pad_width!r}")
+    before = [int(w) for w in widths[:, 0]] + [0] * (src.ndim - len(widths))
+    after = [int(w) for w in widths[:, 1]] + [0] * (src.ndim - len(widths))
+    kind = mode.lower()
+    if kind == "constant":
+        shape = tuple(b + n + a for b, n, a in zip(before, src.shape, after, strict=True))
+        out = full(shape, constant_value, dtype=src.dtype, device=src.device)
+        out[tuple(slice(b, b + n) for b, n in zip(before, src.shape, strict=True))] = src
+        return out
+    if kind not in ("replicate", "reflect"):
+        raise ValueError(f"pad: expected mode constant, replicate or reflect, got {mode!r}")
+    for axis, (b, a) in enumerate(zip(before, after, strict=True)):
+        if b == 0 and a == 0:
+            continue
+        size = src.shape[axis]
+        if size == 0:
+            raise ValueError(f"pad: axis {axis} is empty and has no edge to repeat")
+        if kind == "replicate":
+            at = np.clip(np.arange(-b, size + a), 0, size - 1)
+        else:
+            at = _mirrored(size, b, a)
+        index = Tensor(at.astype(np.int32), device=src.device)
+        src = src[(slice(None),) * axis + (index,)]
+    return src
+
+
+def pixel_shuffle(inp: Tensor, upscale_factor: int) -> Tensor:
+    """Moves channels into space: ``(..., C * r * r, H, W)`` to ``(..., C, H * r, W * r)``.
+
+    Reference: Shi et al., *Real-Time Single Image and Video Super-Resolution*, 2016.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> F.pixel_shuffle(F.arange(4).reshape(1, 4, 1, 1), 2)
+    Tensor([[[[0. 1.]
+       [2. 3.]]]], device=xpux:0)
+    """
+    r = int(upscale_factor)
+    if inp.ndim < 3:
+        raise ValueError(f"pixel_shuffle: expected (..., C, H, W), got shape {inp.shape}")
+    *lead, c, h, w = inp.shape
+    if r < 1 or c % (r * r) != 0:
+        raise ValueError(f"pixel_shuffle: expected channels divisible by {r * r}, got {c}")
+    n = math.prod(lead)
+    split = inp.reshape(n, c // (r * r), r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return split.reshape(*lead, c // (r * r), h * r, w * r)
+
+
+# Losses are found here too: F.nn.cross_entropy is what most programs write.
+from .loss import (  # noqa: E402
+    binary_cross_entropy,
+    cross_entropy,
+    hinge_loss,
+    l1_loss,
+    square_loss,
+)
+
+__all__ += ["binary_cross_entropy", "cross_entropy", "hinge_loss", "l1_loss", "square_loss"]
