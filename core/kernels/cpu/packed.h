@@ -31,7 +31,9 @@ class Packed {
 
   const void* data() const { return data_; }
   template <class T>
-  const T* as() const { return static_cast<const T*>(data_); }
+  const T* as() const {
+    return static_cast<const T*>(data_);
+  }
 
  private:
   const void* data_;

@@ -87,7 +87,8 @@ Specs infer(const BatchNorm& op, const Specs& in) {
   check_image("BatchNorm", x);
   const std::int64_t channels = x.shape[1];
   static constexpr const char* names[] = {"x", "scale", "bias", "running_mean", "running_var"};
-  for (std::size_t i = 1; i < in.size(); ++i) check_channels("BatchNorm", names[i], in[i], channels);
+  for (std::size_t i = 1; i < in.size(); ++i)
+    check_channels("BatchNorm", names[i], in[i], channels);
   Specs out{Spec(x.dtype, x.shape, image_strides(x))};
   if (!training) return out;
   out.emplace_back(wide(x.dtype), Shape{channels});
@@ -134,7 +135,8 @@ Values grad(const BatchNorm& op, const GradArgs& g) {
   out[1] = d[1];
   out[2] = reshape(cast(d[2], g.in_specs[2].dtype), g.in_specs[2].shape);
   if (training) return out;
-  // y falls by scale * rstd for each unit of the mean, by h * scale * rstd^2 / 2 for the variance's.
+  // y falls by scale * rstd for each unit of the mean, by h * scale * rstd^2 / 2 for the
+  // variance's.
   const DType dtype = wide(x.dtype());
   auto flat = [&](const Value& v) { return reshape(cast(v, dtype), Shape{x.shape()[1]}); };
   const Value rstd = rsqrt(add(flat(spread), op.epsilon)), slope = mul(flat(scale), rstd);
@@ -169,14 +171,12 @@ Values decompose(const BatchNormBackward& op, const Values& in) {
   const Value x = cast(in[1], wide(in[1].dtype())), dy = cast(in[0], x.dtype());
   const Value scale = per_channel(in[2], x);
   const Dims axes = other_axes(x.ndim());
-  auto like_scale = [&](const Value& v) {
-    return reshape(cast(v, in[2].dtype()), in[2].shape());
-  };
+  auto like_scale = [&](const Value& v) { return reshape(cast(v, in[2].dtype()), in[2].shape()); };
   if (op.fwd_mode == BatchNormMode::INFERENCE) {
     const Value rstd = rsqrt(add(per_channel(in[4], x), op.epsilon));
     const Value h = mul(sub(x, per_channel(in[3], x)), rstd);
-    return {cast(mul(dy, mul(scale, rstd)), in[1].dtype()),
-            like_scale(sum(mul(dy, h), axes, true)), like_scale(sum(dy, axes, true))};
+    return {cast(mul(dy, mul(scale, rstd)), in[1].dtype()), like_scale(sum(mul(dy, h), axes, true)),
+            like_scale(sum(dy, axes, true))};
   }
   const Normalized n = normalize_batch(x, op.epsilon);
   const Value dbias = sum(dy, axes, true), dscale = sum(mul(dy, n.h), axes, true);

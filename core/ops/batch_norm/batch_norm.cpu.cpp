@@ -41,7 +41,8 @@ void normalize(const View& x, const MutView& y, const Channels& mean, const Chan
   Channels slope = cpu::doubles(scale);
   for (std::size_t c = 0; c < slope.size(); ++c) slope[c] *= rstd[c];
   const Channels shift = cpu::doubles(bias);
-  MGE_DISPATCH(channel_affine)(x.dtype, x.data, y.data, layout_of(y), mean.data(), slope.data(), shift.data());
+  MGE_DISPATCH(channel_affine)(x.dtype, x.data, y.data, layout_of(y), mean.data(), slope.data(),
+                               shift.data());
 }
 
 }  // namespace
@@ -89,7 +90,8 @@ void kernel(const BatchNormBackward& op, CpuContext&, Views in, MutViews out) {
     Channels mean = cpu::doubles(in[3]), rstd = cpu::doubles(in[4]);
     if (!training) rstd = reciprocal_std(rstd, op.epsilon);
     round_to(dx.dtype, mean);
-    MGE_DISPATCH(channel_grad_sums)(dx.dtype, dy.data(), x.data(), at, mean.data(), sum_dy.data(), sum_dyh.data());
+    MGE_DISPATCH(channel_grad_sums)(dx.dtype, dy.data(), x.data(), at, mean.data(), sum_dy.data(),
+                                    sum_dyh.data());
     Channels a = cpu::doubles(in[2]), b(channels), c(channels);
     const double count = static_cast<double>(at.per_channel());
     for (std::size_t k = 0; k < channels; ++k) {
@@ -99,10 +101,12 @@ void kernel(const BatchNormBackward& op, CpuContext&, Views in, MutViews out) {
       c[k] = -a[k] * sum_dy[k] / count;
     }
     if (training) {
-      MGE_DISPATCH(channel_grad_apply)(dx.dtype, dy.data(), x.data(), dx.data, at, mean.data(), a.data(), b.data(), c.data());
+      MGE_DISPATCH(channel_grad_apply)(dx.dtype, dy.data(), x.data(), dx.data, at, mean.data(),
+                                       a.data(), b.data(), c.data());
     } else {
       const Channels zero(channels);
-      MGE_DISPATCH(channel_affine)(dx.dtype, dy.data(), dx.data, at, zero.data(), a.data(), zero.data());
+      MGE_DISPATCH(channel_affine)(dx.dtype, dy.data(), dx.data, at, zero.data(), a.data(),
+                                   zero.data());
     }
   }
   cpu::store_doubles(sum_dyh, out[1]);

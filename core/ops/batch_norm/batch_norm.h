@@ -19,8 +19,8 @@ struct EnumNames<BatchNormMode> {
 // TRAINING:  (x, scale, bias) -> (y, mean, rstd), or with running_mean and running_var after them
 //            -> (y, mean, rstd, new running_mean, new running_var), where
 //            new = (1 - avg_factor) * running + avg_factor * batch, the variance of the batch being
-//            the unbiased one. mean and rstd = 1 / sqrt(var + epsilon) are (C,), in float32 (float64
-//            for float64).
+//            the unbiased one. mean and rstd = 1 / sqrt(var + epsilon) are (C,), in float32
+//            (float64 for float64).
 // Parameters and running statistics hold C values in any float dtype and shape.
 struct BatchNorm {
   BatchNormMode fwd_mode = BatchNormMode::TRAINING;

@@ -68,8 +68,8 @@ void chunk_moments(const T* __restrict x, int64_t rows, int64_t w, int64_t width
     const T* __restrict v = x + r * w;
     for (int64_t c = 0; c < width; ++c) {
       const A k = first[c];
-      delta[c] += ((A(v[c]) - k) + (A(v[c + w]) - k)) +
-                  ((A(v[c + 2 * w]) - k) + (A(v[c + 3 * w]) - k));
+      delta[c] +=
+          ((A(v[c]) - k) + (A(v[c + w]) - k)) + ((A(v[c + 2 * w]) - k) + (A(v[c + 3 * w]) - k));
     }
   }
   for (; r < rows; ++r) {
@@ -169,7 +169,7 @@ void affine_last(const T* x, T* y, const ChannelLayout& at, const double* mean, 
   widen(w, scale, a);
   widen(w, shift, b);
   each_chunk(w, true, [&](int64_t, int64_t row, int64_t rows, int64_t width) {
-    const A *__restrict h = high, *__restrict l = low, *__restrict s = a, *__restrict t = b;
+    const A* __restrict h = high, * __restrict l = low, * __restrict s = a, * __restrict t = b;
     for (int64_t r = row; r < row + rows; ++r) {
       const T* __restrict from = x + r * w.width;
       T* __restrict to = y + r * w.width;
@@ -220,9 +220,9 @@ void grad_apply_last(const T* dy, const T* x, T* dx, const ChannelLayout& at, co
   widen(w, b, wb);
   widen(w, c, wc);
   each_chunk(w, true, [&](int64_t, int64_t row, int64_t rows, int64_t width) {
-    const A *__restrict k = center, *__restrict fa = wa, *__restrict fb = wb, *__restrict fc = wc;
+    const A* __restrict k = center, * __restrict fa = wa, * __restrict fb = wb, * __restrict fc = wc;
     for (int64_t r = row; r < row + rows; ++r) {
-      const T *__restrict g = dy + r * w.width, *__restrict from = x + r * w.width;
+      const T* __restrict g = dy + r * w.width, * __restrict from = x + r * w.width;
       T* __restrict to = dx + r * w.width;
       for (int64_t j = 0; j < width; ++j) {
         to[j] = T(A(g[j]) * fa[j] + ((A(from[j]) - k[j]) * fb[j] + fc[j]));
@@ -242,9 +242,7 @@ struct Planes {
         blocks((at.inner + kMomentBlock - 1) / kMomentBlock),
         units(at.outer * at.channels * blocks) {}
   int64_t channel(int64_t unit) const { return unit / blocks % channels; }
-  int64_t begin(int64_t unit) const {
-    return unit / blocks * inner + unit % blocks * kMomentBlock;
-  }
+  int64_t begin(int64_t unit) const { return unit / blocks * inner + unit % blocks * kMomentBlock; }
   int64_t length(int64_t unit) const {
     return std::min(kMomentBlock, inner - unit % blocks * kMomentBlock);
   }
@@ -309,7 +307,7 @@ void grad_sums_first(const T* dy, const T* x, const ChannelLayout& at, const dou
   A* parts = scratch.as<A>();
   each_plane(p, false, [&](int64_t unit, int64_t c, int64_t begin, int64_t length) {
     const A center = A(mean[c]);
-    const T *__restrict g = dy + begin, *__restrict v = x + begin;
+    const T* __restrict g = dy + begin, * __restrict v = x + begin;
     A s = 0, q = 0;
 #pragma omp simd reduction(+ : s, q)
     for (int64_t i = 0; i < length; ++i) {
@@ -333,7 +331,7 @@ void grad_apply_first(const T* dy, const T* x, T* dx, const ChannelLayout& at, c
   using A = ComputeType<T>;
   each_plane(Planes(at), true, [&](int64_t, int64_t ch, int64_t begin, int64_t length) {
     const A k = A(mean[ch]), fa = A(a[ch]), fb = A(b[ch]), fc = A(c[ch]);
-    const T *__restrict g = dy + begin, *__restrict from = x + begin;
+    const T* __restrict g = dy + begin, * __restrict from = x + begin;
     T* __restrict to = dx + begin;
     for (int64_t i = 0; i < length; ++i) to[i] = T(A(g[i]) * fa + ((A(from[i]) - k) * fb + fc));
   });

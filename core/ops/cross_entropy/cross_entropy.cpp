@@ -31,9 +31,12 @@ Spec check(const char* op, const Spec& logits, const Spec& labels, std::int64_t 
     fail_value(op, "expected at least one class, got predictions of shape ", logits.shape);
   }
   switch (reduction) {
-    case LossReduction::NONE: return Spec(logits.dtype, shape);
-    case LossReduction::SUM: return Spec(logits.dtype, {});
-    case LossReduction::MEAN: return Spec(wide(logits.dtype), {});
+    case LossReduction::NONE:
+      return Spec(logits.dtype, shape);
+    case LossReduction::SUM:
+      return Spec(logits.dtype, {});
+    case LossReduction::MEAN:
+      return Spec(wide(logits.dtype), {});
   }
   fail_value(op, "unknown reduction");
 }
@@ -42,8 +45,7 @@ Spec check(const char* op, const Spec& logits, const Spec& labels, std::int64_t 
 Value own_class(const Value& logits, const Value& labels, int axis) {
   Shape shape = Dims::filled(logits.ndim(), 1);
   shape[axis] = logits.shape()[axis];
-  const Value classes =
-      reshape(arange(shape[axis], DType::int64, logits.device()), shape);
+  const Value classes = reshape(arange(shape[axis], DType::int64, logits.device()), shape);
   return equal(expand_dims(cast(labels, DType::int64), {axis}), classes);
 }
 

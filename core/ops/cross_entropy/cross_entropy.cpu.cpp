@@ -27,7 +27,8 @@ class Labels {
     const std::int64_t limit = std::min<std::int64_t>(classes, std::numeric_limits<int>::max());
     for (std::int64_t i = 0; i < v.size(); ++i) {
       if (in[i] < 0 || in[i] >= limit) {
-        fail_index(op, "expected labels in [0, ", limit, ") for ", classes, " classes, got ", in[i]);
+        fail_index(op, "expected labels in [0, ", limit, ") for ", classes, " classes, got ",
+                   in[i]);
       }
       out[i] = static_cast<std::int32_t>(in[i]);
     }
@@ -53,8 +54,7 @@ double total(DType dtype, const void* data, std::int64_t n) {
 
 void kernel(const CrossEntropy& op, CpuContext&, Views in, MutViews out) {
   const cpu::Packed x(in[0]);
-  const cpu::ClassLayout at =
-      layout_of("CrossEntropy", in[0].shape, op.axis, op.label_smooth);
+  const cpu::ClassLayout at = layout_of("CrossEntropy", in[0].shape, op.axis, op.label_smooth);
   const Labels labels("CrossEntropy", in[1], at.classes);
   const std::int64_t n = in[1].size();
   const DType dtype = cpu::compute_dtype(in[0].dtype);
@@ -74,8 +74,7 @@ REGISTER_KERNEL(CrossEntropy, cpu);
 
 void kernel(const CrossEntropyBackward& op, CpuContext&, Views in, MutViews out) {
   const MutView& dx = out[0];
-  const cpu::ClassLayout at =
-      layout_of("CrossEntropyBackward", dx.shape, op.axis, op.label_smooth);
+  const cpu::ClassLayout at = layout_of("CrossEntropyBackward", dx.shape, op.axis, op.label_smooth);
   const Labels labels("CrossEntropyBackward", in[2], at.classes);
   if (dx.size() == 0) return;
   const cpu::Packed x(in[1]);
@@ -87,8 +86,7 @@ void kernel(const CrossEntropyBackward& op, CpuContext&, Views in, MutViews out)
     return;
   }
   const bool mean = op.reduction == LossReduction::MEAN;
-  const double share =
-      cpu::doubles(in[0])[0] / (mean ? static_cast<double>(in[2].size()) : 1.0);
+  const double share = cpu::doubles(in[0])[0] / (mean ? static_cast<double>(in[2].size()) : 1.0);
   const float narrow = static_cast<float>(share);
   const void* one = dtype == DType::float64 ? static_cast<const void*>(&share) : &narrow;
   MGE_DISPATCH(cross_entropy_backward)(dx.dtype, one, true, x.data(), labels.data(), dx.data, at);

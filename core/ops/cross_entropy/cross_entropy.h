@@ -23,10 +23,9 @@ struct CrossEntropy {
   LossReduction reduction = LossReduction::MEAN;
   static constexpr OpTraits traits{
       .name = "CrossEntropy", .amp = Amp::high, .fuse = Fuse::reduction};
-  static constexpr auto fields =
-      field_list(field("axis", &CrossEntropy::axis),
-                 field("label_smooth", &CrossEntropy::label_smooth),
-                 field("reduction", &CrossEntropy::reduction));
+  static constexpr auto fields = field_list(field("axis", &CrossEntropy::axis),
+                                            field("label_smooth", &CrossEntropy::label_smooth),
+                                            field("reduction", &CrossEntropy::reduction));
 };
 Specs infer(const CrossEntropy& op, const Specs& in);
 Values decompose(const CrossEntropy& op, const Values& in);

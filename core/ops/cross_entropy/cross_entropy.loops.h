@@ -8,8 +8,8 @@
 
 namespace mge::cpu {
 
-// Row-major logits seen as (outer, classes, inner); labels and losses are (outer, inner). Labels are
-// valid class indices. The target has 1 - smooth on the label and smooth / classes everywhere.
+// Row-major logits seen as (outer, classes, inner); labels and losses are (outer, inner). Labels
+// are valid class indices. The target has 1 - smooth on the label and smooth / classes everywhere.
 struct ClassLayout {
   std::int64_t outer, classes, inner;
   double smooth;

@@ -1,6 +1,6 @@
-// With s = x - max(x) and L = log(sum(exp(s))), the loss is L - s[label]: the maximum is never added
-// back, which would cost every digit of L where logits are large. Where all logits are -inf (the sum
-// is 0) the loss is inf, and softmax counts as 0 in the gradient.
+// With s = x - max(x) and L = log(sum(exp(s))), the loss is L - s[label]: the maximum is never
+// added back, which would cost every digit of L where logits are large. Where all logits are -inf
+// (the sum is 0) the loss is inf, and softmax counts as 0 in the gradient.
 
 #include <cmath>
 
@@ -52,7 +52,8 @@ void grad_row(const T* __restrict x, T* __restrict dx, int64_t n, int64_t label,
   dx[label] = T(own - A(double(dloss) * (1 - smooth)));
 }
 
-// ---- an inner axis -------------------------------------------------------------------------------
+// ---- an inner axis
+// -------------------------------------------------------------------------------
 
 template <class T, class A>
 void loss_columns(const T* __restrict x, const std::int32_t* __restrict labels, A* __restrict loss,

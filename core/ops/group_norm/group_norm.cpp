@@ -42,7 +42,8 @@ Keep keep(const GroupNorm& op, std::uint32_t) { return {op.affine ? 0b11u : 0b1u
 Values grad(const GroupNorm& op, const GradArgs& g) {
   if (!g.dy[0]) return Values(g.in_specs.size());
   const RowNorm n = plan(op, "GroupNorm", g.in_specs[0].shape);
-  return forward_grads(n, g, call_all(GroupNormBackward{op.affine, op.eps, op.group}, backward_inputs(n, g)));
+  return forward_grads(
+      n, g, call_all(GroupNormBackward{op.affine, op.eps, op.group}, backward_inputs(n, g)));
 }
 
 REGISTER_OP(GroupNorm);

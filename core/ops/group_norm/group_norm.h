@@ -14,8 +14,7 @@ struct GroupNorm {
   bool affine = true;
   double eps = 1e-5;
   std::int64_t group = 1;
-  static constexpr OpTraits traits{
-      .name = "GroupNorm", .amp = Amp::high, .fuse = Fuse::reduction};
+  static constexpr OpTraits traits{.name = "GroupNorm", .amp = Amp::high, .fuse = Fuse::reduction};
   static constexpr auto fields =
       field_list(field("affine", &GroupNorm::affine), field("eps", &GroupNorm::eps),
                  field("group", &GroupNorm::group));
@@ -35,8 +34,8 @@ struct GroupNormBackward {
   static constexpr OpTraits traits{
       .name = "GroupNormBackward", .amp = Amp::high, .fuse = Fuse::reduction};
   static constexpr auto fields =
-      field_list(field("affine", &GroupNormBackward::affine),
-                 field("eps", &GroupNormBackward::eps), field("group", &GroupNormBackward::group));
+      field_list(field("affine", &GroupNormBackward::affine), field("eps", &GroupNormBackward::eps),
+                 field("group", &GroupNormBackward::group));
 };
 Specs infer(const GroupNormBackward& op, const Specs& in);
 Values decompose(const GroupNormBackward& op, const Values& in);

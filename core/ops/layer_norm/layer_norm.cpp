@@ -47,7 +47,9 @@ Keep keep(const LayerNorm& op, std::uint32_t) { return {op.affine ? 0b11u : 0b1u
 Values grad(const LayerNorm& op, const GradArgs& g) {
   if (!g.dy[0]) return Values(g.in_specs.size());
   const RowNorm n = plan(op, "LayerNorm", g.in_specs[0].shape);
-  return forward_grads(n, g, call_all(LayerNormBackward{op.affine, op.eps, op.normalized_dim}, backward_inputs(n, g)));
+  return forward_grads(
+      n, g,
+      call_all(LayerNormBackward{op.affine, op.eps, op.normalized_dim}, backward_inputs(n, g)));
 }
 
 REGISTER_OP(LayerNorm);

@@ -13,8 +13,7 @@ struct LayerNorm {
   bool affine = true;
   double eps = 1e-5;
   std::int64_t normalized_dim = 1;
-  static constexpr OpTraits traits{
-      .name = "LayerNorm", .amp = Amp::high, .fuse = Fuse::reduction};
+  static constexpr OpTraits traits{.name = "LayerNorm", .amp = Amp::high, .fuse = Fuse::reduction};
   static constexpr auto fields =
       field_list(field("affine", &LayerNorm::affine), field("eps", &LayerNorm::eps),
                  field("normalized_dim", &LayerNorm::normalized_dim));
@@ -33,9 +32,9 @@ struct LayerNormBackward {
   std::int64_t normalized_dim = 1;
   static constexpr OpTraits traits{
       .name = "LayerNormBackward", .amp = Amp::high, .fuse = Fuse::reduction};
-  static constexpr auto fields = field_list(
-      field("affine", &LayerNormBackward::affine), field("eps", &LayerNormBackward::eps),
-      field("normalized_dim", &LayerNormBackward::normalized_dim));
+  static constexpr auto fields =
+      field_list(field("affine", &LayerNormBackward::affine), field("eps", &LayerNormBackward::eps),
+                 field("normalized_dim", &LayerNormBackward::normalized_dim));
 };
 Specs infer(const LayerNormBackward& op, const Specs& in);
 Values decompose(const LayerNormBackward& op, const Values& in);

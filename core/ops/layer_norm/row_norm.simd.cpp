@@ -68,7 +68,8 @@ void forward(const T* x, T* y, const RowLayout& at, double eps, const A* scale, 
         continue;
       }
       for (int64_t k = 0; k < runs; ++k) {
-        const A s = scale ? scale[group * runs + k] : A(1), t = scale ? shift[group * runs + k] : A(0);
+        const A s = scale ? scale[group * runs + k] : A(1),
+                t = scale ? shift[group * runs + k] : A(0);
         norm_run(from + k * at.run, to + k * at.run, at.run, high, low, r, s, t);
       }
     }

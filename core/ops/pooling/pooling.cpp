@@ -7,8 +7,7 @@ namespace {
 
 template <class To, class From>
 To same_windows(const From& op) {
-  return To{op.mode,     op.pad_h,    op.pad_w,    op.stride_h,
-            op.stride_w, op.window_h, op.window_w};
+  return To{op.mode, op.pad_h, op.pad_w, op.stride_h, op.stride_w, op.window_h, op.window_w};
 }
 
 std::int64_t out_size(const char* op, const char* what, std::int64_t in, std::int64_t window,
@@ -39,10 +38,9 @@ Spec output(const char* name, const Op& op, const Spec& x) {
     fail_type(name, "expected an input of a float dtype (or int8, uint8 for maxima), got ",
               x.dtype);
   }
-  const Shape shape{
-      x.shape[0], x.shape[1],
-      out_size(name, "height", x.shape[2], op.window_h, op.stride_h, op.pad_h),
-      out_size(name, "width", x.shape[3], op.window_w, op.stride_w, op.pad_w)};
+  const Shape shape{x.shape[0], x.shape[1],
+                    out_size(name, "height", x.shape[2], op.window_h, op.stride_h, op.pad_h),
+                    out_size(name, "width", x.shape[3], op.window_w, op.stride_w, op.pad_w)};
   const bool last = image_strides(x) != row_major(x.shape);
   return Spec(x.dtype, shape, last ? channels_last(shape) : row_major(shape));
 }

@@ -1,5 +1,5 @@
-#include "core/kernels/cpu/packed.h"
 #include "core/ops/pooling/pooling.h"
+#include "core/kernels/cpu/packed.h"
 #include "core/ops/pooling/pooling.loops.h"
 
 namespace mge {

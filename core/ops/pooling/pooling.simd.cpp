@@ -32,7 +32,8 @@ inline int64_t lane_step(int64_t at_run_time) {
   return step == 0 ? at_run_time : step;
 }
 
-// ---- reducers ------------------------------------------------------------------------------------
+// ---- reducers
+// ------------------------------------------------------------------------------------
 
 template <class T, int step>
 struct Max {
@@ -110,7 +111,7 @@ struct MaxBackward {
   }
   void tap(int64_t at, int64_t first, int64_t last) {
     const T* __restrict from = x + at;
-    A *__restrict to = dx + (at - to_dx), *__restrict rest = left;
+    A* __restrict to = dx + (at - to_dx), * __restrict rest = left;
     const A* __restrict maxima = best;
     const int64_t s = lane_step<step>(run_step);
     for (int64_t j = first; j < last; ++j) {
@@ -154,7 +155,7 @@ struct MaxPick {
     for (int64_t j = 0; j < lanes; ++j) best[j] = A(y[at + j]), found[j] = 0, open[j] = 1;
   }
   void tap(int64_t at, int64_t first, int64_t last) {
-    const T *__restrict from = x + at, *__restrict value = g + at;
+    const T* __restrict from = x + at, * __restrict value = g + at;
     const int64_t s = lane_step<step>(run_step);
     for (int64_t j = first; j < last; ++j) {
       const A v = A(from[j * s]), b = best[j];
@@ -220,16 +221,15 @@ inline void taps_first(const PoolLayout& p, int64_t plane, Range rows, int64_t f
 // Elements that each lane's average is over.
 inline void count_last(const PoolLayout& p, Range rows, Range cols, int64_t lanes,
                        int64_t* counts) {
-  const int64_t count =
-      p.count_padding ? p.window_h * p.window_w : rows.size() * cols.size();
+  const int64_t count = p.count_padding ? p.window_h * p.window_w : rows.size() * cols.size();
   std::fill_n(counts, lanes, count);
 }
 inline void count_first(const PoolLayout& p, Range rows, int64_t from, int64_t to,
                         int64_t* counts) {
   for (int64_t o = from; o < to; ++o) {
-    counts[o - from] =
-        p.count_padding ? p.window_h * p.window_w
-                        : rows.size() * covered(o, p.stride_w, p.pad_w, p.window_w, p.w).size();
+    counts[o - from] = p.count_padding
+                           ? p.window_h * p.window_w
+                           : rows.size() * covered(o, p.stride_w, p.pad_w, p.window_w, p.w).size();
   }
 }
 
@@ -245,8 +245,9 @@ void groups_last(const PoolLayout& p, int64_t image, int64_t oh, int64_t c_begin
     for (int64_t c = c_begin; c < c_end; c += kLanes) {
       const int64_t lanes = std::min(kLanes, c_end - c);
       const int64_t out = ((image * p.out_h + oh) * p.out_w + ow) * p.c + c;
-      work(out, lanes, [&] { return count_last(p, rows, cols, lanes, counts), counts; },
-           [&] { taps_last(p, image, rows, cols, c, lanes, r); });
+      work(
+          out, lanes, [&] { return count_last(p, rows, cols, lanes, counts), counts; },
+          [&] { taps_last(p, image, rows, cols, c, lanes, r); });
     }
   }
 }
@@ -271,9 +272,7 @@ template <class F>
 void each_out_row(const PoolLayout& p, F&& f) {
   const int64_t wide = p.channels_last ? p.c : 1, many = p.channels_last ? p.n : p.n * p.c;
   const int64_t work = p.out_w * wide * p.window_h * p.window_w;
-  parallel_for(many * p.out_h, grain_of(work), [&](int64_t begin, int64_t end) {
-    f(begin, end);
-  });
+  parallel_for(many * p.out_h, grain_of(work), [&](int64_t begin, int64_t end) { f(begin, end); });
 }
 
 template <class Reducer, class Work>
@@ -318,7 +317,8 @@ void pool_backward(const PoolLayout& p, const Reducer& start, T* dx) {
   // Row `ih` of the unit starts at row_at(ih); positions in it are `pitch` apart, `lanes` wide.
   const int64_t pitch = p.channels_last ? p.c : 1;
   const int threads = num_threads();
-  Scratch scratch(direct ? 0 : sizeof(A) * static_cast<std::size_t>(plane * pitch / block * threads + 64));
+  Scratch scratch(
+      direct ? 0 : sizeof(A) * static_cast<std::size_t>(plane * pitch / block * threads + 64));
   parallel_for(p.n * blocks, grain_of(plane), [&](int64_t begin, int64_t end) {
     Reducer r = start;
     for (int64_t unit = begin; unit < end; ++unit) {

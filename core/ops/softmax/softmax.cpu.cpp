@@ -1,5 +1,5 @@
-#include "core/kernels/cpu/packed.h"
 #include "core/ops/softmax/softmax.h"
+#include "core/kernels/cpu/packed.h"
 #include "core/ops/softmax/softmax.loops.h"
 
 namespace mge {

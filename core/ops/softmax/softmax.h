@@ -35,8 +35,7 @@ DECLARE_OP(SoftmaxBackward);
 // (x) -> (y,), in the memory format of x.
 struct LogSoftmax {
   std::int64_t axis = -1;
-  static constexpr OpTraits traits{
-      .name = "LogSoftmax", .amp = Amp::high, .fuse = Fuse::reduction};
+  static constexpr OpTraits traits{.name = "LogSoftmax", .amp = Amp::high, .fuse = Fuse::reduction};
   static constexpr auto fields = field_list(field("axis", &LogSoftmax::axis));
 };
 Specs infer(const LogSoftmax& op, const Specs& in);

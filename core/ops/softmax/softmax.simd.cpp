@@ -68,7 +68,8 @@ void backward_row(const T* __restrict dy, const T* __restrict y, const T* __rest
   }
 }
 
-// ---- an inner axis -------------------------------------------------------------------------------
+// ---- an inner axis
+// -------------------------------------------------------------------------------
 
 template <Kind kind, class T, class A>
 void forward_columns(const T* __restrict x, T* __restrict y, T* __restrict reduced, int64_t n,
@@ -122,14 +123,15 @@ void backward_columns(const T* __restrict dy, const T* __restrict y, const T* __
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < width; ++j) {
         const A g = A(dy[i * stride + j]), v = A(y[i * stride + j]);
-        dx[i * stride + j] = kind == Kind::softmax ? T((g - sum[j]) * v)
-                                                   : T(g - lanes::exp(v) * sum[j]);
+        dx[i * stride + j] =
+            kind == Kind::softmax ? T((g - sum[j]) * v) : T(g - lanes::exp(v) * sum[j]);
       }
     }
   }
 }
 
-// ---- dispatch ------------------------------------------------------------------------------------
+// ---- dispatch
+// ------------------------------------------------------------------------------------
 
 template <Kind kind, class T>
 void forward(const T* x, T* y, const AxisLayout& at) {
@@ -168,9 +170,12 @@ void backward(const T* dy, const T* y, const T* x, T* dx, const AxisLayout& at) 
 template <class F>
 void visit_kind(Kind kind, F&& f) {
   switch (kind) {
-    case Kind::softmax: return f(std::integral_constant<Kind, Kind::softmax>{});
-    case Kind::logsoftmax: return f(std::integral_constant<Kind, Kind::logsoftmax>{});
-    case Kind::logsumexp: return f(std::integral_constant<Kind, Kind::logsumexp>{});
+    case Kind::softmax:
+      return f(std::integral_constant<Kind, Kind::softmax>{});
+    case Kind::logsoftmax:
+      return f(std::integral_constant<Kind, Kind::logsoftmax>{});
+    case Kind::logsumexp:
+      return f(std::integral_constant<Kind, Kind::logsumexp>{});
   }
 }
 
@@ -178,9 +183,8 @@ void visit_kind(Kind kind, F&& f) {
 
 void softmax_forward(SoftmaxKind kind, DType dtype, const void* x, void* y, const AxisLayout& at) {
   visit_float("Softmax", dtype, [&]<class T>(Tag<T>) {
-    visit_kind(kind, [&](auto k) {
-      forward<k.value>(static_cast<const T*>(x), static_cast<T*>(y), at);
-    });
+    visit_kind(kind,
+               [&](auto k) { forward<k.value>(static_cast<const T*>(x), static_cast<T*>(y), at); });
   });
 }
 

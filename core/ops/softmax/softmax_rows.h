@@ -54,7 +54,8 @@ inline double row_exp_sum(const T* __restrict x, std::int64_t n, A shift, A* __r
   return total;
 }
 
-// ---- an inner axis: rows of `width` <= kInnerBlock positions, `stride` apart ---------------------
+// ---- an inner axis: rows of `width` <= kInnerBlock positions, `stride` apart
+// ---------------------
 
 template <class T, class A = ComputeType<T>>
 inline void columns_max(const T* __restrict x, std::int64_t n, std::int64_t stride,

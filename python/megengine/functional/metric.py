@@ -45,4 +45,3 @@ def topk_accuracy(
     hits = (best == target.reshape(-1, 1)).astype("float32")
     out = [sum(hits[:, :k]) / logits.shape[0] for k in ks]
     return out[0] if len(out) == 1 else out
-

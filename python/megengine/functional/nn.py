@@ -270,7 +270,9 @@ def batch_norm(
     if inp.ndim < 2:
         raise ValueError(f"batch_norm: expected an input (N, C, ...), got shape {inp.shape}")
     if not training and (running_mean is None or running_var is None):
-        raise ValueError("batch_norm: running_mean and running_var are needed where training is False")
+        raise ValueError(
+            "batch_norm: running_mean and running_var are needed where training is False"
+        )
     channels = inp.shape[1]
     if weight is None:
         weight = _filled(channels, 1.0, inp)
@@ -376,7 +378,9 @@ def layer_norm(
     """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if len(shape) == 0 or inp.shape[-len(shape) :] != shape:
-        raise ValueError(f"layer_norm: expected an input that ends in {shape}, got shape {inp.shape}")
+        raise ValueError(
+            f"layer_norm: expected an input that ends in {shape}, got shape {inp.shape}"
+        )
     op = _layer_norm_op(bool(affine), float(eps), len(shape))
     return _normalize("layer_norm", op, inp, affine, weight, bias)
 
@@ -506,7 +510,9 @@ def local_response_norm(
 
 
 @_op
-def _pool_op(mode: str, window: tuple[int, int], stride: tuple[int, int], pad: tuple[int, int]) -> OpDef:
+def _pool_op(
+    mode: str, window: tuple[int, int], stride: tuple[int, int], pad: tuple[int, int]
+) -> OpDef:
     return builtin.Pooling(
         mode=mode,
         pad_h=pad[0],
@@ -659,7 +665,9 @@ def embedding(
 def _mirrored(size: int, before: int, after: int) -> np.ndarray[Any, Any]:
     """Positions of an axis, reflected at its ends without repeating these."""
     if before >= size or after >= size:
-        raise ValueError(f"pad: reflection needs widths below the axis of {size}, got {(before, after)}")
+        raise ValueError(
+            f"pad: reflection needs widths below the axis of {size}, got {(before, after)}"
+        )
     at = np.abs(np.arange(-before, size + after))
     return np.where(at < size, at, 2 * (size - 1) - at)
 
