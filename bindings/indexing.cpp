@@ -107,7 +107,7 @@ Item array_item(PyObject* o, const Device& device) {
   const bool empty = nb::cast<std::int64_t>(array.attr("size")) == 0;
   if (kind != "i" && kind != "u" && !(empty && PyList_Check(o))) {
     fail_index(kName, "expected ints, slices, None, Ellipsis, integer or bool arrays, got ",
-               Py_TYPE(o)->tp_name, " of ", nb::cast<std::string>(nb::str(array.attr("dtype"))));
+               Py_TYPE(o)->tp_name, " of ", nb::str(array.attr("dtype")).c_str());
   }
   return value_item(to_value(array.ptr(), DType::int64, device));
 }
