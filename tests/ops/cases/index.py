@@ -14,6 +14,7 @@ from megengine.core.ops import builtin
 from tests.ops.record import FLOATS, INTS, Array, Record
 
 ALL = (*FLOATS, *INTS)
+SIGNED = (*FLOATS, "int8", "int16", "int32", "int64")  # sums of the inputs fit these
 
 COVERED_ELSEWHERE = dict.fromkeys(
     ("Fill", "FillLike", "Linspace", "Arange", "Eye"), "ops/test_creation.py"
@@ -180,7 +181,6 @@ SHAPES = [
         fn=lambda x: tuple(F.split(x, [1, 3], axis=-1)),
         ref=lambda x: tuple(np.split(x, [1, 3], axis=-1)),
         inputs=normal((2, 3, 6)),
-        dtypes=ALL,
         ops=("Split", "Concat"),
     ),
     Record(
@@ -379,7 +379,7 @@ ADVANCED = [
         fn=lambda x, v, i: one(builtin.IndexingIncrMultiAxisVec(vec_axis=(1,), at=1), x, v, i),
         ref=lambda x, v, i: add_at_ref(x, (slice(None), i), v),
         inputs=indexed((2, 4, 3), (2, 7, 3), index=((7,), 4)),
-        dtypes=ALL,
+        dtypes=SIGNED,
         empty=False,
         ops=("IndexingIncrMultiAxisVec", "IndexingMultiAxisVec"),
         large=indexed((2, 50, 300), (2, 700, 300), index=((700,), 50)),
@@ -418,7 +418,7 @@ ADVANCED = [
         fn=lambda x, v, i: one(builtin.ScatterAdd(axis=1), x, i, v),
         ref=lambda x, v, i: add_at_ref(x, along(i, 1), v),
         inputs=indexed((3, 4), (3, 6), index=((3, 6), 4)),
-        dtypes=ALL,
+        dtypes=SIGNED,
         empty=False,
         ops=("ScatterAdd", "Gather"),
         large=indexed((300, 40), (300, 600), index=((300, 600), 40)),
