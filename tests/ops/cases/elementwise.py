@@ -69,7 +69,8 @@ def _round_away(x: Array) -> Array:
 def _record(
     name: str, fn: Callable[..., mge.Tensor], ref: Function, inputs: Inputs, **more: object
 ) -> Record:
-    return Record(name, fn, ref, inputs, ops=("Elemwise",), scalar=True, **more)  # type: ignore[arg-type]
+    more.setdefault("scalar", True)
+    return Record(name, fn, ref, inputs, ops=("Elemwise",), **more)  # type: ignore[arg-type]
 
 
 def _unary(
@@ -224,9 +225,36 @@ def _shifts(rng: np.random.Generator) -> list[Array]:
 
 
 _LOGIC = [
-    _record("logical_and", F.logical_and, np.logical_and, _bools, order=0, dtypes=("float32",)),
-    _record("logical_or", F.logical_or, np.logical_or, _bools, order=0, dtypes=("float32",)),
-    _record("logical_xor", F.logical_xor, np.logical_xor, _bools, order=0, dtypes=("float32",)),
+    _record(
+        "logical_and",
+        F.logical_and,
+        np.logical_and,
+        _bools,
+        order=0,
+        dtypes=("float32",),
+        scalar=False,
+        layouts=False,
+    ),
+    _record(
+        "logical_or",
+        F.logical_or,
+        np.logical_or,
+        _bools,
+        order=0,
+        dtypes=("float32",),
+        scalar=False,
+        layouts=False,
+    ),
+    _record(
+        "logical_xor",
+        F.logical_xor,
+        np.logical_xor,
+        _bools,
+        order=0,
+        dtypes=("float32",),
+        scalar=False,
+        layouts=False,
+    ),
     _record(
         "logical_not",
         F.logical_not,
@@ -234,6 +262,8 @@ _LOGIC = [
         lambda rng: _bools(rng)[:1],
         order=0,
         dtypes=("float32",),
+        scalar=False,
+        layouts=False,
     ),
     _record(
         "left_shift",
