@@ -1,7 +1,7 @@
 """Saving and loading: ``megengine.save`` and ``megengine.load``.
 
 The format is a pickle of plain containers, NumPy arrays and Tensors, as the reference writes it:
-either of the two reads what the other wrote. Reading never runs code from the file: see :func:`load`.
+either of the two reads what the other wrote. Reading runs no code from the file: see :func:`load`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import io
 import os
 import pickle
 import re
+import struct
 import time
 import types
 from collections.abc import Callable, Mapping
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
         self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode("ascii"))
         self.memoize(obj)
 
-    dispatch = {
+    dispatch: ClassVar[dict[Any, Any]] = {
         **pickle._Pickler.dispatch,  # type: ignore[attr-defined]
         types.FunctionType: save_global,
     }
@@ -271,6 +272,7 @@ _BUILDERS: dict[tuple[str, str], _Marker] = {
     ("collections", "OrderedDict"): _Marker("OrderedDict", _of_items(collections.OrderedDict)),
     ("builtins", "set"): _Marker("set", _of_items(set)),
     ("builtins", "frozenset"): _Marker("frozenset", _of_items(frozenset)),
+    ("builtins", "bytes"): _Marker("bytes", lambda: b""),  # how old protocols write no bytes
     ("builtins", "bytearray"): _Marker("bytearray", _bytearray),
     ("builtins", "complex"): _Marker("complex", _complex),
     ("_codecs", "encode"): _Marker("encode", _encode),
@@ -283,7 +285,7 @@ for _core in ("numpy.core", "numpy._core"):
     _BUILDERS[_core + ".multiarray", "_reconstruct"] = _Marker("_reconstruct", _reconstruct)
     _BUILDERS[_core + ".multiarray", "scalar"] = _Marker("scalar", _scalar)
     _BUILDERS[_core + ".numeric", "_frombuffer"] = _Marker("_frombuffer", _frombuffer)
-for _name in ("set", "frozenset", "bytearray", "complex"):
+for _name in ("set", "frozenset", "bytes", "bytearray", "complex"):
     _BUILDERS["__builtin__", _name] = _BUILDERS["builtins", _name]
 
 
@@ -333,7 +335,7 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined, misc]
     stack, and let a file set the insides of NumPy's types.
     """
 
-    dispatch = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
 
     def __init__(self, file: Any, location: Callable[[str], str]):
         # Text of Python 2 may be bytes; latin1 keeps them as they are.
@@ -379,6 +381,11 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined, misc]
                 self.memo[key] = new
                 break
 
+    def _bytearray(self) -> None:
+        # The original takes memory for as many bytes as the file declares before it reads them.
+        (size,) = struct.unpack("<Q", self.read(8))
+        self.append(bytearray(self.read(size)))
+
     def _unsupported(self) -> None:
         _refuse("uses an instruction of pickle")
 
@@ -397,6 +404,7 @@ _Unpickler.dispatch.update(
         pickle.NEWOBJ[0]: _Unpickler._call,
         pickle.NEWOBJ_EX[0]: _Unpickler._call_with_keywords,
         pickle.BUILD[0]: _Unpickler._build,
+        pickle.BYTEARRAY8[0]: _Unpickler._bytearray,
     }
 )
 for _code in (

@@ -93,7 +93,8 @@ class Tensor(_core.Tensor, ArrayMethodMixin):
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         # A call of the class, which the reference's unpickler understands too.
-        return type(self), (np.ascontiguousarray(self.numpy()), str(self.dtype), str(self.device))
+        array = np.asarray(self.numpy(), order="C")
+        return type(self), (array, self.dtype, str(self.device))
 
 
 tensor = Tensor

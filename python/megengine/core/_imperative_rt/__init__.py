@@ -1,5 +1,7 @@
 """Names under which the reference exposes its compiled core."""
 
+from ml_dtypes import bfloat16 as pybfloat16
+
 from . import common, core2, ops
 
-__all__ = ["common", "core2", "ops"]
+__all__ = ["common", "core2", "ops", "pybfloat16"]

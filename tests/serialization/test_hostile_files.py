@@ -1,0 +1,245 @@
+"""Loading never runs code from a file, and a damaged file is an exception."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import io
+import os
+import pickle
+import pickletools
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import megengine as mge
+from megengine.serialization import load, save
+
+CALLED: list[str] = []
+
+
+def canary(*args: Any, **kwargs: Any) -> str:
+    CALLED.append("called")
+    return "called"
+
+
+class Calls:
+    """Pickles as a call of any function."""
+
+    def __init__(self, function: Callable[..., Any], *args: Any):
+        self.function, self.args = function, args
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.function, self.args
+
+
+class State:
+    """Pickles with a state that its class would take in."""
+
+    def __setstate__(self, state: Any) -> None:
+        canary()
+
+    def __getstate__(self) -> Any:
+        return {"x": 1}
+
+
+class Dict(dict):
+    def __setitem__(self, key: Any, value: Any) -> None:
+        canary()
+
+
+def opcodes(*parts: bytes) -> bytes:
+    return b"\x80\x04" + b"".join(parts) + b"."
+
+
+def name(module: str, attribute: str) -> bytes:
+    return f"c{module}\n{attribute}\n".encode()
+
+
+RECONSTRUCT = name("numpy.core.multiarray", "_reconstruct") + name("numpy", "ndarray")
+ARRAY = RECONSTRUCT + b"K\x00\x85C\x01b\x87R"  # _reconstruct(ndarray, (0,), b"b")
+DTYPE = name("numpy", "dtype") + b"\x8c\x02f4\x89\x88\x87R"  # dtype("f4", False, True)
+NAMES = [
+    ("os", "system"),
+    ("posix", "system"),
+    ("builtins", "eval"),
+    ("builtins", "exec"),
+    ("builtins", "getattr"),
+    ("builtins", "print"),
+    ("builtins", "type"),
+    ("builtins", "object"),
+    ("builtins", "map"),
+    ("builtins", "__import__"),
+    ("operator", "attrgetter"),
+    ("functools", "partial"),
+    ("copyreg", "_reconstructor"),
+    ("copy_reg", "_reconstructor"),
+    ("pickle", "loads"),
+    ("_pickle", "loads"),
+    ("numpy", "load"),
+    ("numpy", "fromfile"),
+    ("numpy", "frombuffer"),
+    ("numpy.core.multiarray", "fromfile"),
+    ("numpy.core.multiarray", "_reconstruct.__globals__"),
+    ("numpy.testing._private.utils", "runstring"),
+    ("megengine.tensor", "Tensor.__init__"),
+    ("megengine.tensor", "np"),
+    ("megengine.serialization", "os"),
+    ("megengine.serialization", "load"),
+    ("megengine.module", "Module"),
+    ("collections", "defaultdict"),
+    ("collections", "OrderedDict.fromkeys"),
+    ("types", "FunctionType"),
+    ("tests.serialization.test_hostile_files", "canary"),
+    ("", ""),
+]
+
+HOSTILE = {
+    "call": lambda: pickle.dumps(Calls(canary)),
+    "system": lambda: pickle.dumps({"w": Calls(os.system, "exit 1")}),
+    "print in a dict": lambda: pickle.dumps({"weight": [Calls(print, "x")]}),
+    "state of an object": lambda: pickle.dumps(State()),
+    "subclass of dict": lambda: pickle.dumps(Dict(a=1)),
+    "module": lambda: pickle.dumps(collections.Counter("ab")),
+    "reducer of an allowed name": lambda: opcodes(name("numpy", "ndarray"), b"K\x05\x85R"),
+    "call of a result": lambda: opcodes(ARRAY, b")R"),
+    "call of a string": lambda: opcodes(b"\x8c\x01x)R"),
+    "new of an array": lambda: opcodes(name("numpy", "ndarray"), b"K\x05\x85\x81"),
+    "keywords": lambda: opcodes(name("collections", "OrderedDict"), b")}\x8c\x01aK\x01s\x92"),
+    "persistent id": lambda: opcodes(b"\x8c\x01xQ"),
+    "extension": lambda: opcodes(b"\x82\x01"),
+    "inst": lambda: opcodes(b"(ios\nsystem\n"),
+    "obj": lambda: opcodes(b"(", name("os", "system"), b"\x8c\x02idoR"),
+    "dict of a dtype": lambda: opcodes(DTYPE, b"}b"),
+    "fields of a dtype": lambda: opcodes(
+        name("numpy", "dtype"),
+        b"\x8c\x02S8\x89\x88\x87R(K\x03\x8c\x01|N(\x8c\x01at}\x8c\x01a",
+        DTYPE,
+        b"K\x7f\x86sK\x08K\x01K\x10tb",
+    ),
+    "objects": lambda: pickle.dumps(np.array([Calls(canary)], dtype=object)),
+    "an object dtype": lambda: pickle.dumps(np.array([None], dtype=object)),
+    "structured": lambda: pickle.dumps(np.zeros(2, dtype=[("a", "f4")])),
+    "array state of a dict": lambda: opcodes(b"}", b"(K\x01K\x02tb"),
+    "tensor with a state": lambda: opcodes(
+        name("megengine.tensor", "Tensor"), ARRAY, b"\x85R}\x8c\x01xK\x01sb"
+    ),
+    "tensor of text": lambda: opcodes(name("megengine.tensor", "Tensor"), b"\x8c\x01x\x85R"),
+    "array of another size": lambda: opcodes(ARRAY, b"(K\x01K\x09\x85", DTYPE, b"\x89C\x04abcdtb"),
+    "array of negative size": lambda: opcodes(
+        ARRAY, b"(K\x01J\xff\xff\xff\xff\x85", DTYPE, b"\x89C\x04abcdtb"
+    ),
+    "array of a huge size": lambda: opcodes(
+        ARRAY, b"(K\x01\x8a\x09", b"\x00" * 8 + b"\x01", b"\x85", DTYPE, b"\x89C\x04abcdtb"
+    ),
+    "reconstruct of a size": lambda: opcodes(RECONSTRUCT, b"J\xff\xff\xff\x7f\x85C\x01b\x87R"),
+    "memo that is not there": lambda: opcodes(b"h\x07"),
+    "stack underflow": lambda: opcodes(b"00R"),
+    "no such opcode": lambda: b"\x80\x04\xff.",
+    "protocol 200": lambda: b"\x80\xc8.",
+}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_runs() -> Any:
+    CALLED.clear()
+    yield
+    assert CALLED == []
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_pickles(case: str) -> None:
+    data = HOSTILE[case]()
+    with pytest.raises((pickle.UnpicklingError, EOFError)):
+        load(io.BytesIO(data))
+
+
+@pytest.mark.parametrize(("module", "attribute"), NAMES)
+def test_names_that_are_not_data(module: str, attribute: str) -> None:
+    for reference in (
+        name(module, attribute),
+        b"\x8c"
+        + bytes([len(module)])
+        + module.encode()
+        + b"\x8c"
+        + bytes([len(attribute)])
+        + attribute.encode()
+        + b"\x93",
+    ):
+        with pytest.raises(pickle.UnpicklingError, match="pickle_module"):
+            load(io.BytesIO(opcodes(reference)))
+
+
+def test_the_message_names_the_culprit_and_the_way_out() -> None:
+    with pytest.raises(pickle.UnpicklingError, match=r"names builtins.print.*pickle_module=pickle"):
+        load(io.BytesIO(pickle.dumps(Calls(print, "x"))))
+
+
+def test_opting_in() -> None:
+    class Recorder:
+        loads = staticmethod(pickle.loads)
+        load = staticmethod(pickle.load)
+
+    file = io.BytesIO(pickle.dumps(Calls(str.upper, "x")))
+    assert load(file, pickle_module=Recorder) == "X"
+    file.seek(0)
+    assert load(file, pickle_module=pickle) == "X"
+
+
+def checkpoint() -> bytes:
+    file = io.BytesIO()
+    save({"w": mge.Tensor([1.0, 2.0]), "a": np.ones((2, 2)), "n": [1, "x", (2.5, None)]}, file)
+    return file.getvalue()
+
+
+def test_truncated_files() -> None:
+    data = checkpoint()
+    for end in range(len(data)):
+        with pytest.raises((pickle.UnpicklingError, EOFError)):
+            load(io.BytesIO(data[:end]))
+
+
+def test_damaged_files() -> None:
+    """Whatever a flipped byte makes of a file: a value, or one of two exceptions."""
+    data = checkpoint()
+    generator = np.random.default_rng(0)
+    for _ in range(2000):
+        damaged = bytearray(data)
+        for position in generator.integers(0, len(data), generator.integers(1, 4)):
+            damaged[position] = generator.integers(0, 256)
+        with contextlib.suppress(pickle.UnpicklingError, EOFError):
+            load(io.BytesIO(bytes(damaged)))
+
+
+def test_sizes_are_checked_before_memory_is_taken(tmp_path: Any) -> None:
+    for code, size in (("B", "<I"), ("\x8e", "<Q"), ("\x8d", "<Q"), ("\x8b", "<i")):
+        path = tmp_path / "a.pkl"
+        declared = struct.pack(size, 2**31 - 1 if size == "<i" else 2**32 - 1)
+        path.write_bytes(b"\x80\x04" + code.encode("latin1") + declared + b"abc.")
+        with pytest.raises((pickle.UnpicklingError, EOFError)):
+            load(path)
+
+
+def test_nothing_in_the_package_unpickles_freely() -> None:
+    """Outside the loader, which takes the module from its caller, nothing calls pickle.load."""
+    package = os.path.dirname(mge.__file__)
+    for directory, _, files in os.walk(package):
+        for file in files:
+            if file.endswith(".py"):
+                with open(os.path.join(directory, file), encoding="utf-8") as source:
+                    text = source.read()
+                assert "pickle.load(" not in text.replace("mge.load(", ""), file
+                assert "pickle.loads(" not in text, file
+
+
+def test_every_opcode_alone() -> None:
+    """No opcode, on an empty stack or after a few values, does anything but raise or give data."""
+    values = [b"", b"N", b"(", b"}", b"(]K\x01", ARRAY, DTYPE, ARRAY + b"}", b"\x8c\x02os" * 2]
+    for opcode in pickletools.opcodes:
+        for before in values:
+            data = b"\x80\x04" + before + opcode.code.encode("latin1") + b"os\nsystem\n" * 2 + b"."
+            with contextlib.suppress(pickle.UnpicklingError, EOFError):
+                load(io.BytesIO(data))
