@@ -6,6 +6,7 @@ Tensor([2. 3.], device=xpux:0)
 """
 
 from . import version
+
 from .tensor import Parameter, Tensor, tensor  # isort: skip
 from . import autodiff, config, core, device, functional
 from .device import (
@@ -21,6 +22,8 @@ from .device import (
     reset_max_memory_stats,
     set_default_device,
 )
+from .logger import enable_debug_log, get_logger, set_log_file, set_log_level
+from .serialization import load, save
 from .version import __version__
 
 __all__ = [
@@ -32,17 +35,23 @@ __all__ = [
     "config",
     "core",
     "device",
+    "enable_debug_log",
     "functional",
     "get_allocated_memory",
     "get_default_device",
     "get_device_count",
+    "get_logger",
     "get_max_allocated_memory",
     "get_max_reserved_memory",
     "get_mem_status_bytes",
     "get_reserved_memory",
     "is_cuda_available",
+    "load",
     "reset_max_memory_stats",
+    "save",
     "set_default_device",
+    "set_log_file",
+    "set_log_level",
     "tensor",
     "version",
 ]
