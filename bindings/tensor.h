@@ -107,5 +107,6 @@ void bind_indexing(nb::module_& m);
 void bind_autodiff(nb::module_& m);
 void bind_optimizer(nb::module_& m);
 void bind_runtime(nb::module_& m);
+void bind_random(nb::module_& m);
 
 }  // namespace mge::py
