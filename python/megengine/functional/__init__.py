@@ -15,4 +15,5 @@ from .elemwise import (
     silu,
     softplus,
 )
+from .math import *
 from .tensor import *

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from .. import _core
+from ..core.ops import builtin
 from ..tensor import Tensor
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "concat",
     "cond_take",
     "copy",
+    "cumsum",
     "diag",
     "expand_dims",
     "eye",
@@ -798,3 +801,29 @@ def indexing_one_hot(src: Tensor, index: Tensor, axis: int = 1, keepdims: bool =
     Tensor([1. 4.], device=xpux:0)
     """
     return _core.indexing_one_hot(src, index, axis, keepdims)
+
+
+# ---- sums along an axis -------------------------------------------------------------------------
+
+
+def cumsum(inp: Tensor, axis: SupportsIndex) -> Tensor:
+    """Running sums along an axis: element i is the sum of the elements 0 to i.
+
+    Args:
+        inp: the input, of any dtype but bool.
+        axis: the axis to sum along.
+
+    Returns:
+        A tensor of the shape and dtype of ``inp``. Floats are accumulated in float64; integers wrap.
+
+    Raises:
+        ValueError: for an axis out of range.
+        TypeError: for bool.
+
+    >>> import megengine as mge
+    >>> import megengine.functional as F
+    >>> F.cumsum(mge.tensor([[1, 2, 3], [4, 5, 6]]), axis=1)
+    Tensor([[ 1  3  6]
+     [ 4  9 15]], dtype=int32, device=xpux:0)
+    """
+    return _core.call(builtin.Cumsum(axis=operator.index(axis)), inp)
