@@ -1,5 +1,6 @@
 // The state of random generators.
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
 #include "bindings/tensor.h"
@@ -8,7 +9,12 @@
 namespace mge::py {
 
 void bind_random(nb::module_& m) {
-  m.def("new_generator", &new_generator, nb::arg("seed"), "A new generator: its handle.");
+  m.def(
+      "new_generator",
+      [](std::optional<std::uint64_t> seed) {
+        return seed ? new_generator(*seed) : new_generator();
+      },
+      nb::arg("seed") = nb::none(), "A new generator: its handle.");
   m.def("delete_generator", &delete_generator, nb::arg("handle"));
   m.def(
       "generator_state",

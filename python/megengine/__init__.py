@@ -8,7 +8,7 @@ Tensor([2. 3.], device=xpux:0)
 from . import version
 
 from .tensor import Parameter, Tensor, tensor  # isort: skip
-from . import autodiff, config, core, device, functional
+from . import autodiff, config, core, device, functional, random
 from .device import (
     coalesce_free_memory,
     get_allocated_memory,
@@ -47,6 +47,7 @@ __all__ = [
     "get_reserved_memory",
     "is_cuda_available",
     "load",
+    "random",
     "reset_max_memory_stats",
     "save",
     "set_default_device",

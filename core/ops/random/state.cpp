@@ -3,6 +3,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "core/kernels/cpu/philox.h"
 #include "core/runtime/error.h"
 
 namespace mge {
@@ -45,6 +46,11 @@ Generators& generators() {
 }  // namespace
 
 std::int64_t new_generator(std::uint64_t seed) { return generators().add(seed); }
+std::int64_t new_generator() {
+  const GeneratorState from = take_counters(kGlobalGenerator, 1);
+  const cpu::PhiloxWords words = cpu::philox(from.seed, from.offset, 0);
+  return new_generator(static_cast<std::uint64_t>(words[0]) << 32 | words[1]);
+}
 void delete_generator(std::int64_t handle) { generators().remove(handle); }
 
 GeneratorState generator_state(std::int64_t handle) {

@@ -19,6 +19,8 @@ inline constexpr std::int64_t kGlobalGenerator = 0;
 
 // A new generator; its handle is never used again.
 std::int64_t new_generator(std::uint64_t seed);
+// The same, with a seed that is drawn from the global one.
+std::int64_t new_generator();
 void delete_generator(std::int64_t handle);
 
 // All raise ValueError for a handle that names no generator.

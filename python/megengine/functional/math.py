@@ -103,8 +103,8 @@ def sum(inp: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
         keepdims: whether the axes stay, with length 1.
 
     Returns:
-        A tensor of the dtype of ``inp``; int32 for bool and for integers below 32 bits. An empty sum
-        is 0.
+        A tensor of the dtype of ``inp``; int32 for bool and for integers below 32 bits. An empty
+        sum is 0.
 
     Raises:
         ValueError: where an axis is out of range or appears twice.
@@ -185,8 +185,8 @@ def min(inp: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def argmax(inp: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     r"""The position of the largest element along some axes, as int32.
 
-    Of several, it is the first; a NaN counts as the largest. Over more than one axis, positions count
-    in row-major order.
+    Of several, it is the first; a NaN counts as the largest. Over more than one axis, positions
+    count in row-major order.
 
     Raises:
         ValueError: where an axis is out of range or appears twice, or there is nothing to compare.
@@ -251,8 +251,8 @@ def norm(
 
     Args:
         inp: the tensor; integers are taken as float32.
-        ord: p, 2 without it. 0 counts what is not 0 (as int32); ``inf`` and ``-inf`` give the largest
-            and the smallest magnitude.
+        ord: p, 2 without it. 0 counts what is not 0 (as int32); ``inf`` and ``-inf`` give the
+            largest and the smallest magnitude.
         axis: the axes; may be left out for a vector only.
         keepdims: whether the axes stay, with length 1.
 
@@ -374,8 +374,8 @@ def topk(
         no_sort: allows any order; they come sorted, best first, all the same.
 
     Returns:
-        The values, and their int32 positions. Of equal elements those that come first are taken; NaN
-        is larger than every number.
+        The values, and their int32 positions. Of equal elements those that come first are taken;
+        NaN is larger than every number.
 
     Raises:
         ValueError: for a scalar, and for k below 1.

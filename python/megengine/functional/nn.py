@@ -33,6 +33,7 @@ __all__ = [
     "adaptive_max_pool2d",
     "avg_pool2d",
     "batch_norm",
+    "dropout",
     "embedding",
     "gelu",
     "general_norm",
@@ -744,6 +745,44 @@ def pixel_shuffle(inp: Tensor, upscale_factor: int) -> Tensor:
     n = math.prod(lead)
     split = inp.reshape(n, c // (r * r), r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
     return split.reshape(*lead, c // (r * r), h * r, w * r)
+
+
+def dropout(inp: Tensor, drop_prob: float, training: bool = True) -> Tensor:
+    r"""Sets elements to 0 at random, and scales the others so that the expected value stays.
+
+    Each is dropped with probability p = ``drop_prob``; the others are divided by :math:`1 - p`.
+
+    Args:
+        inp: a tensor of a float dtype.
+        drop_prob: p, in [0, 1).
+        training: False gives ``inp`` back as it is.
+
+    Raises:
+        ValueError: for a probability outside [0, 1).
+        TypeError: for an input that is no float.
+
+    Every call drops other elements; :func:`megengine.random.seed` makes them repeat. The input is
+    not changed.
+
+    >>> import megengine as mge
+    >>> import megengine.functional as F
+    >>> y = F.dropout(F.ones((1000,)), 0.5)
+    >>> sorted(set(y.numpy().tolist()))
+    [0.0, 2.0]
+
+    Reference: Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting,
+    JMLR 15, 2014.
+    """
+    if not 0 <= drop_prob < 1:
+        raise ValueError(f"dropout: expected drop_prob in [0, 1), got {drop_prob}")
+    if not training or drop_prob == 0:
+        return inp
+    return apply(_dropout_op(float(drop_prob)), inp)[0]
+
+
+@_op
+def _dropout_op(drop_prob: float) -> OpDef:
+    return builtin.Dropout(drop_prob=drop_prob)
 
 
 # Losses are found here too: F.nn.cross_entropy is what most programs write.

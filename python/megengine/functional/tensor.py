@@ -814,7 +814,7 @@ def cumsum(inp: Tensor, axis: SupportsIndex) -> Tensor:
         axis: the axis to sum along.
 
     Returns:
-        A tensor of the shape and dtype of ``inp``. Floats are accumulated in float64; integers wrap.
+        A tensor of the shape and dtype of ``inp``. Floats accumulate in float64; integers wrap.
 
     Raises:
         ValueError: for an axis out of range.
