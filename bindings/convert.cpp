@@ -113,7 +113,9 @@ DType dtype_from_python(PyObject* o) {
   }
   if (PyUnicode_Check(o)) {
     const char* s = PyUnicode_AsUTF8(o);
-    if (s && std::strcmp(s, "bfloat16") == 0) return DType::bfloat16;
+    for (int i = 0; s && i < kDTypeCount; ++i) {
+      if (std::strcmp(s, kDTypeInfo[i].name) == 0) return static_cast<DType>(i);
+    }
   }
   if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) return DType::float32;
   if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) return DType::int32;

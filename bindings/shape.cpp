@@ -152,6 +152,7 @@ Value number(PyObject* o, DType dtype, const Device& device) {
 
 // A tensor of this format in which all is one number; nothing is recorded.
 Value full_number(const Spec& spec, PyObject* o) {
+  if (PyFloat_CheckExact(o) && is_float(spec.dtype)) return filled(spec, PyFloat_AS_DOUBLE(o));
   const Value v = number(o, spec.dtype, spec.device);
   if (v.size() != 1) fail_value("full", "expected a number, got shape ", v.shape());
   const nb::object exact = nb::steal(to_scalar("full", v));
@@ -171,12 +172,7 @@ nb::object py_full(nb::handle shape, nb::handle value, nb::handle dtype, nb::han
     return on_device(broadcast_to(cast(v, dtype_or(dtype, v.dtype())), dims), device);
   }
   PyObject* o = value.ptr();
-  DType want = DType::float32;
-  if (!dtype.is_none()) {
-    want = dtype_from_python(dtype.ptr());
-  } else {
-    want = to_value(o, std::nullopt, place).dtype();
-  }
+  const DType want = dtype.is_none() ? to_value(o, std::nullopt, place).dtype() : dtype_from_python(dtype.ptr());
   for (std::int64_t n : dims) {
     if (n < 0) fail_value("full", "expected sizes >= 0, got shape ", dims);
   }

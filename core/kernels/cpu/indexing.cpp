@@ -371,10 +371,52 @@ void put(const AxisIndices& at, const MutView& x, const View& v) {
   }
 }
 
+namespace {
+
+// Rows so short that sorting costs more than sums for every key.
+constexpr std::int64_t kShortRow = 4;
+
+void add_short_at(Plan& plan, const MutView& x, const PackedRows& rows) {
+  const Layout& layout = plan.layout();
+  const std::int64_t keys = count(layout.keys);
+  std::int64_t* places = plan.buffers().get<std::int64_t>(keys);
+  fill_offsets(layout.keys, layout.key_strides, places);
+  double* sums = plan.buffers().get<double>(keys * plan.a());
+  SumTile whole{};
+  whole.dtype = x.dtype;
+  whole.key = plan.resolve_keys();
+  whole.at = places;
+  whole.n = plan.n();
+  whole.off_a = plan.after();
+  whole.a = plan.a();
+  whole.same_row = rows.same_row;
+  // A thread owns the keys in its range.
+  const std::int64_t parts = plan.n() < (1 << 14) ? 1 : num_threads();
+  const std::int64_t* before = plan.before();
+  for (std::int64_t b = 0; b < plan.b(); ++b) {
+    char* to = static_cast<char*>(x.data) + before[b] * size_of(x.dtype);
+    const std::int64_t batch = rows.same_row ? 0 : b * plan.n() * plan.a() * size_of(x.dtype);
+    const char* from = static_cast<const char*>(rows.data) + batch;
+    parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
+      SumTile tile = whole;
+      tile.key_begin = keys * begin / parts;
+      tile.key_end = keys * end / parts;
+      MGE_DISPATCH(add_short_rows)(tile, to, from, sums + tile.key_begin * tile.a);
+    });
+  }
+}
+
+}  // namespace
+
 void add_at(const AxisIndices& at, const MutView& x, const View& v) {
   Plan plan(at, x.shape, x.strides);
   if (plan.empty()) return;
   const PackedRows rows = pack_rows(plan, v, x.dtype);
+  if (plan.a() <= kShortRow && is_float(x.dtype) && plan.n() > 64 &&
+      count(plan.layout().keys) <= 8 * plan.n()) {
+    add_short_at(plan, x, rows);
+    return;
+  }
   const Segments segments = sort_by_key(plan, count(plan.layout().keys));
   AddTile whole{};
   whole.dtype = x.dtype;

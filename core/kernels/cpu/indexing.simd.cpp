@@ -234,6 +234,26 @@ void add_segments(const AddTile& t, T* x, const T* v) {
   }
 }
 
+template <class T>
+void add_short(const SumTile& t, T* x, const T* v, double* sums) {
+  const std::int64_t keys = t.key_end - t.key_begin, step = t.same_row ? 0 : t.a;
+  const auto place = [&](std::int64_t k, std::int64_t j) {
+    return t.at[t.key_begin + k] + (t.off_a ? t.off_a[j] : j);
+  };
+  for (std::int64_t k = 0; k < keys; ++k) {
+    for (std::int64_t j = 0; j < t.a; ++j) sums[k * t.a + j] = Sum<T>::load(x[place(k, j)]);
+  }
+  for (std::int64_t i = 0; i < t.n; ++i) {
+    if (i + 16 < t.n) __builtin_prefetch(sums + (t.key[i + 16] - t.key_begin) * t.a, 1);
+    const std::int64_t k = t.key[i] - t.key_begin;
+    if (k < 0 || k >= keys) continue;
+    for (std::int64_t j = 0; j < t.a; ++j) sums[k * t.a + j] += Sum<T>::load(v[i * step + j]);
+  }
+  for (std::int64_t k = 0; k < keys; ++k) {
+    for (std::int64_t j = 0; j < t.a; ++j) x[place(k, j)] = Sum<T>::store(sums[k * t.a + j]);
+  }
+}
+
 // f(line, element of the index, element of the packed values) for all elements, in the order of
 // memory; along one line always in order.
 template <class I, class F>
@@ -316,6 +336,13 @@ void put_rows(const RowTile& tile, void* x, const void* v) {
 void add_rows(const AddTile& tile, void* x, const void* v) {
   visit_dtype(tile.dtype, [&]<class T>(Tag<T>) {
     add_segments(tile, static_cast<T*>(x), static_cast<const T*>(v));
+  });
+}
+
+void add_short_rows(const SumTile& tile, void* x, const void* v, double* sums) {
+  visit_dtype(tile.dtype, [&]<class T>(Tag<T>) {
+    if constexpr (Sum<T>::is_float)
+      add_short(tile, static_cast<T*>(x), static_cast<const T*>(v), sums);
   });
 }
 

@@ -48,6 +48,18 @@ struct AddTile {
   bool same_row;
 };
 
+// Short rows, added in double to sums for every key at once: element j of row i of the packed
+// values belongs to sums[key[i] - key_begin][j]. at[key] is the key's place in the tensor.
+struct SumTile {
+  DType dtype;
+  const std::int64_t* key;
+  const std::int64_t* at;
+  std::int64_t n, key_begin, key_end;
+  const std::int64_t* off_a;
+  std::int64_t a;
+  bool same_row;
+};
+
 // Lines along an axis: element (m, j) of the index is at at_index[m] + j * index_step; likewise for
 // the tensor's line and for the packed values.
 struct AlongTile {
@@ -70,6 +82,9 @@ MGE_DECLARE_SIMD(void, resolve_indices,
 MGE_DECLARE_SIMD(void, take_rows, (const RowTile& tile, const void* x, void* out));
 MGE_DECLARE_SIMD(void, put_rows, (const RowTile& tile, void* x, const void* v));
 MGE_DECLARE_SIMD(void, add_rows, (const AddTile& tile, void* x, const void* v));
+// sums holds (key_end - key_begin) * a doubles; keys outside the range are left alone. Float
+// dtypes.
+MGE_DECLARE_SIMD(void, add_short_rows, (const SumTile& tile, void* x, const void* v, double* sums));
 MGE_DECLARE_SIMD(void, take_lines,
                  (const AlongTile& tile, std::int64_t width, const void* x, const void* index,
                   void* out));

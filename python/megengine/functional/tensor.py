@@ -97,7 +97,7 @@ def ones(shape: int | Sequence[int] | Tensor, dtype: Any = "float32", device: An
     >>> F.ones((1, 2), dtype="int32")
     Tensor([[1 1]], dtype=int32, device=xpux:0)
     """
-    return _core.full(shape, 1, dtype, device)
+    return _core.full(shape, 1.0, dtype, device)
 
 
 def zeros(
@@ -109,7 +109,7 @@ def zeros(
     >>> F.zeros(3)
     Tensor([0. 0. 0.], device=xpux:0)
     """
-    return _core.full(shape, 0, dtype, device)
+    return _core.full(shape, 0.0, dtype, device)
 
 
 def full_like(inp: Tensor, value: Any) -> Tensor:
@@ -131,7 +131,7 @@ def ones_like(inp: Tensor) -> Tensor:
     >>> F.ones_like(mge.tensor([3.0, 4.0]))
     Tensor([1. 1.], device=xpux:0)
     """
-    return _core.full_like(inp, 1)
+    return _core.full_like(inp, 1.0)
 
 
 def zeros_like(inp: Tensor) -> Tensor:
@@ -142,7 +142,7 @@ def zeros_like(inp: Tensor) -> Tensor:
     >>> F.zeros_like(mge.tensor([3, 4]))
     Tensor([0 0], dtype=int32, device=xpux:0)
     """
-    return _core.full_like(inp, 0)
+    return _core.full_like(inp, 0.0)
 
 
 def eye(
