@@ -8,7 +8,19 @@ Tensor([2. 3.], device=xpux:0)
 from . import version
 
 from .tensor import Parameter, Tensor, tensor  # isort: skip
-from . import autodiff, config, core, device, functional, random
+from . import (
+    autodiff,
+    config,
+    core,
+    device,
+    functional,
+    logger,
+    module,
+    optimizer,
+    random,
+    serialization,
+    utils,
+)
 from .device import (
     coalesce_free_memory,
     get_allocated_memory,
@@ -47,13 +59,18 @@ __all__ = [
     "get_reserved_memory",
     "is_cuda_available",
     "load",
+    "logger",
+    "module",
+    "optimizer",
     "random",
     "reset_max_memory_stats",
     "save",
+    "serialization",
     "set_default_device",
     "set_log_file",
     "set_log_level",
     "tensor",
+    "utils",
     "version",
 ]
 
