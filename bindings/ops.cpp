@@ -92,11 +92,12 @@ OpRef make(const OpType& type, const nb::args& args, const nb::kwargs& kwargs) {
   return type.create(values);
 }
 
-// Converts what Python passes: elementwise and promoting ops take numbers and arrays too, and bring
-// their operands to one dtype; other ops take Tensors as they are.
+// Converts what Python passes: elementwise and promoting ops, matrix products and convolutions take
+// numbers and arrays too, and bring their operands to one dtype; other ops take Tensors as they are.
 Values inputs_of(const Op& op, PyObject* const* args, std::size_t n) {
   const bool elementwise = op.type == &op_type<Elemwise>();
-  if (!elementwise && op.type->traits.amp != Amp::promote) {
+  const Amp amp = op.type->traits.amp;
+  if (!elementwise && amp != Amp::promote && amp != Amp::low) {
     Values in(n);
     for (std::size_t i = 0; i < n; ++i) in[i] = value_of(op.name(), args[i]);
     return in;

@@ -1,5 +1,6 @@
 """Functions of Tensors. Each file holds one subject, and its names are here as well."""
 
+from .conv import *
 from .elemwise import *
 from .elemwise import (
     erf,
@@ -16,4 +17,5 @@ from .elemwise import (
     softplus,
 )
 from .math import *
+from .matrix import *
 from .tensor import *

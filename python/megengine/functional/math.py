@@ -23,14 +23,17 @@ from ..core.ops import builtin
 from ..tensor import Tensor
 from .elemwise import abs as _abs
 from .elemwise import maximum as _maximum
+from .matrix import dot, matmul
 from .tensor import where
 
 __all__ = [
     "argmax",
     "argmin",
     "argsort",
+    "dot",
     "isinf",
     "isnan",
+    "matmul",
     "max",
     "mean",
     "min",

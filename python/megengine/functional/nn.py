@@ -12,6 +12,7 @@ import numpy as np
 from .._core import OpDef, apply, call
 from ..core.ops import builtin
 from ..tensor import Tensor
+from .conv import conv1d, conv2d, conv3d, conv_transpose2d, conv_transpose3d
 from .elemwise import (
     gelu,
     hsigmoid,
@@ -26,6 +27,7 @@ from .elemwise import (
     softplus,
 )
 from .math import normalize
+from .matrix import linear
 from .tensor import full, indexing_one_hot, one_hot
 
 __all__ = [
@@ -33,6 +35,11 @@ __all__ = [
     "adaptive_max_pool2d",
     "avg_pool2d",
     "batch_norm",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "dropout",
     "embedding",
     "gelu",
@@ -44,6 +51,7 @@ __all__ = [
     "instance_norm",
     "layer_norm",
     "leaky_relu",
+    "linear",
     "local_response_norm",
     "logsigmoid",
     "logsoftmax",
