@@ -1,0 +1,56 @@
+"""Putting items together to batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Collator"]
+
+
+class Collator:
+    """Puts items together: arrays and numbers are stacked, containers are gone into.
+
+    A batch of tuples or lists becomes a list of batches, one for each place; dicts become a dict,
+    named tuples a named tuple; text and bytes stay lists.
+
+    >>> batch = Collator().apply([({"x": 1}, "a"), ({"x": 2}, "b")])
+    >>> batch[0]["x"].tolist(), batch[1]
+    ([1, 2], ['a', 'b'])
+    """
+
+    def apply(self, inputs: Sequence[Any]) -> Any:
+        """The batch of these items.
+
+        Raises:
+            TypeError: an item is of a kind that does not go into a batch.
+            ValueError: arrays differ in shape, containers in length, or there are no items.
+        """
+        if len(inputs) == 0:
+            raise ValueError("Collator: expected at least one item")
+        first = inputs[0]
+        if isinstance(first, (np.ndarray, np.generic)):
+            if first.dtype.kind == "O":
+                raise TypeError(_unsupported(first.dtype))
+            return np.stack([np.asarray(item) for item in inputs])
+        if isinstance(first, (bool, int, float, complex)):
+            return np.array(inputs)
+        if isinstance(first, (str, bytes)):
+            return list(inputs)
+        if isinstance(first, Mapping):
+            return {key: self.apply([item[key] for item in inputs]) for key in first}
+        if isinstance(first, (tuple, list)):
+            if any(len(item) != len(first) for item in inputs):
+                raise ValueError("Collator: items differ in length")
+            columns = [self.apply(column) for column in zip(*inputs, strict=True)]
+            return type(first)(*columns) if hasattr(first, "_fields") else columns
+        raise TypeError(_unsupported(type(first)))
+
+
+def _unsupported(kind: Any) -> str:
+    return (
+        "default_collator: inputs must contain numpy arrays, numbers, Unicode strings, bytes, "
+        f"dicts or lists; found {kind}"
+    )
