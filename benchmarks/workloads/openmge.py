@@ -25,7 +25,7 @@ def workload(maker: Maker) -> Maker:
 
 
 def normal(*shape: int) -> mge.Tensor:
-    return mge.tensor(rng.standard_normal(shape, dtype=np.float32))
+    return mge.random.normal(size=shape)
 
 
 def integers(high: int, *shape: int) -> mge.Tensor:
@@ -71,7 +71,7 @@ def getitem() -> Work:
 
 @workload
 def backward_10() -> Work:
-    a = mge.Parameter(rng.standard_normal(10, dtype=np.float32))
+    a = mge.Parameter(normal(10))
     gm = GradManager().attach([a])
 
     def f() -> None:
@@ -184,7 +184,7 @@ def training(net: M.Module, x: mge.Tensor, labels: mge.Tensor, optimizer: optim.
 
     def step() -> None:
         with gm:
-            loss = F.nn.cross_entropy(net(x), labels)
+            loss = F.loss.cross_entropy(net(x), labels)
             gm.backward(loss)
         optimizer.step().clear_grad()
 
