@@ -13,11 +13,15 @@ Tensor([1.], device=xpux:0)
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..._core import OpDef, op_types
 
 __all__ = ["OpDef"]
+
+if TYPE_CHECKING:
+    # The classes are made from the registry below, where a type checker cannot see them.
+    def __getattr__(name: str) -> type[OpDef]: ...
 
 
 def _camel(name: str) -> str:
@@ -40,7 +44,8 @@ def _op_class(info: dict[str, Any]) -> type[OpDef]:
     }
     for field, _, choices in info["fields"]:
         if choices:
-            members[_camel(field)] = enum.Enum(_camel(field), choices, qualname=f"{name}.{_camel(field)}")  # type: ignore[misc]
+            kind = _camel(field)
+            members[kind] = enum.Enum(kind, choices, qualname=f"{name}.{kind}")
     return type(name, (OpDef,), members)
 
 
