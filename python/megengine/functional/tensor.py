@@ -225,7 +225,7 @@ def arange(
         # Beyond what float64, in which the op takes its numbers, holds.
         if max(abs(start), abs(last)) >= 2**62:
             raise ValueError(f"arange: {start} to {stop} does not fit 64-bit integers")
-        whole = _core.arange(0, 1, num, "int64", device) * step + start
+        whole: Tensor = _core.arange(0, 1, num, "int64", device) * step + start
         return whole.astype(dtype)
     return _core.arange(start, step, num, dtype, device)
 
@@ -520,8 +520,8 @@ def repeat(inp: Tensor, repeats: int | Sequence[int] | Tensor, axis: int | None 
         return _repeated(x, [n if k == i else 1 for k in range(x.ndim)], before=False)
     if counts.size != size:
         raise ValueError(f"repeat: expected 1 or {size} counts, got {counts.size}")
-    key = (slice(None),) * i + (np.repeat(np.arange(size), counts),)
-    return x[key]
+    picked: Tensor = x[(slice(None),) * i + (np.repeat(np.arange(size), counts),)]
+    return picked
 
 
 def tile(inp: Tensor, reps: int | Sequence[int] | Tensor) -> Tensor:
