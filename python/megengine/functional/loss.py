@@ -1,4 +1,7 @@
-"""Loss functions. Each takes ``reduction``: ``"mean"``, ``"sum"`` or ``"none"`` (one loss for each element)."""
+"""Loss functions.
+
+Each takes ``reduction``: ``"mean"``, ``"sum"`` or ``"none"`` (one loss for each element).
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,8 @@ def l1_loss(pred: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
     r"""The absolute difference, :math:`|pred - label|`.
 
     Args:
-        pred, label: tensors (or arrays) of shapes that broadcast.
+        pred: a tensor or array.
+        label: another, of a shape that broadcasts.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     >>> import megengine as mge, megengine.functional as F
@@ -58,7 +62,8 @@ def square_loss(pred: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
     r"""The squared difference, :math:`(pred - label)^2`.
 
     Args:
-        pred, label: tensors (or arrays) of shapes that broadcast.
+        pred: a tensor or array.
+        label: another, of a shape that broadcasts.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     >>> import megengine as mge, megengine.functional as F
@@ -76,7 +81,7 @@ def _cross_entropy_op(axis: int, label_smooth: float, reduction: str) -> OpDef:
 
 
 def _safe_log(p: Tensor) -> Tensor:
-    """log(p) of probabilities, with 0 read as the smallest normal number: finite, gradient 0 there."""
+    """log(p), with 0 read as the smallest normal number: finite, and of gradient 0 there."""
     if p.dtype == np.float16:
         p = p.astype("float32")
     tiny = np.finfo(np.float32 if is_bfloat16(p.dtype) else p.dtype).tiny

@@ -187,7 +187,9 @@ def logsoftmax(inp: Tensor, axis: int | Sequence[int]) -> Tensor:
 
 
 def logsumexp(inp: Tensor, axis: int | Sequence[int] | None, keepdims: bool = False) -> Tensor:
-    r"""The logarithm of the sum of exponentials, :math:`\log \sum_j \exp(x_j)`, for values of any size.
+    r"""The logarithm of the sum of exponentials, :math:`\log \sum_j \exp(x_j)`.
+
+    Values of any size are safe.
 
     Args:
         inp: of any shape and float dtype (integers count as float32).
@@ -250,10 +252,11 @@ def batch_norm(
 
     Args:
         inp: ``(N, C)`` or ``(N, C, ...)``.
-        running_mean, running_var: one value for each channel, ``(1, C, 1, 1)`` or ``(C,)``. In
-            training they become ``momentum * running + (1 - momentum) * batch``, with the unbiased
-            variance of the batch. Left out, they start as 0 and 1.
-        weight, bias: one value for each channel; 1 and 0 without.
+        running_mean: one value for each channel, ``(1, C, 1, 1)`` or ``(C,)``. In training it
+            becomes ``momentum * running + (1 - momentum) * batch``. Left out, it starts as 0.
+        running_var: likewise, with the unbiased variance of the batch. Left out, it starts as 1.
+        weight: one value for each channel; 1 without.
+        bias: one value for each channel; 0 without.
         training: whether to use the statistics of this batch.
         momentum: the share of the running statistics that is kept.
         eps: is added to the variance.
@@ -316,11 +319,22 @@ def sync_batch_norm(
     eps_mode: str = "additive",
     group: Any = None,
 ) -> Tensor:
-    """Batch norm over all workers of a group. There is one worker here, so it is :func:`batch_norm`.
+    """Batch norm over all workers of a group: with one worker, :func:`batch_norm`.
+
+    Args:
+        inp: as in :func:`batch_norm`, like all that is not described here.
+        running_mean: see there.
+        running_var: see there.
+        weight: see there.
+        bias: see there.
+        training: see there.
+        momentum: see there.
+        eps: see there.
+        eps_mode: only ``"additive"``: ``eps`` is added to the variance.
+        group: only a group of one worker, or None.
 
     Raises:
-        ValueError: for an ``eps_mode`` other than ``"additive"`` and ``"max"`` (where ``eps`` is the
-            least variance instead of being added to it), and for a group of several workers.
+        ValueError: for another ``eps_mode``, and for a group of several workers.
 
     >>> import megengine as mge, megengine.functional as F
     >>> x = mge.tensor([[0.0], [2.0]])
@@ -370,7 +384,9 @@ def layer_norm(
     Args:
         inp: of any shape that ends in ``normalized_shape``.
         normalized_shape: sizes of the axes that mean and variance are taken over.
-        affine: whether to scale by ``weight`` and shift by ``bias``, both of ``normalized_shape``.
+        affine: whether to scale by ``weight`` and shift by ``bias``.
+        weight: of ``normalized_shape``.
+        bias: of ``normalized_shape``.
         eps: is added to the variance.
 
     Returns:
@@ -407,8 +423,9 @@ def general_norm(
     Args:
         inp: of any shape.
         normalized_axis: the axes that mean and variance are taken over.
-        affine: whether to scale by ``weight`` and shift by ``bias``, which have the sizes of these
-            axes, in their order in ``inp``.
+        affine: whether to scale by ``weight`` and shift by ``bias``.
+        weight: has the sizes of these axes, in their order in ``inp``.
+        bias: likewise.
         eps: is added to the variance.
 
     >>> import megengine as mge, megengine.functional as F
@@ -447,7 +464,9 @@ def group_norm(
     Args:
         inp: ``(N, C, ...)``.
         num_groups: a divisor of C.
-        affine: whether to scale by ``weight`` and shift by ``bias``, both ``(C,)``.
+        affine: whether to scale by ``weight`` and shift by ``bias``.
+        weight: ``(C,)``.
+        bias: ``(C,)``.
         eps: is added to the variance.
 
     Raises:
@@ -474,7 +493,9 @@ def instance_norm(
 
     Args:
         inp: ``(N, C, ...)``.
-        affine: whether to scale by ``weight`` and shift by ``bias``, both ``(C,)``.
+        affine: whether to scale by ``weight`` and shift by ``bias``.
+        weight: ``(C,)``.
+        bias: ``(C,)``.
         eps: is added to the variance.
 
     Reference: Ulyanov, Vedaldi and Lempitsky, *Instance Normalization*, 2016.
@@ -497,6 +518,9 @@ def local_response_norm(
     Args:
         inp: ``(N, C, H, W)``.
         kernel_size: how many channels, an odd number, centred on each one.
+        k: see the formula.
+        alpha: see the formula.
+        beta: see the formula.
 
     Reference: Krizhevsky, Sutskever and Hinton, *ImageNet Classification*, 2012.
 
@@ -645,13 +669,16 @@ def embedding(
     Args:
         inp: integers, of any shape. Negative ones count from the end.
         weight: ``(num_embeddings, embedding_dim)``.
+        padding_idx: reserved.
+        max_norm: reserved.
+        norm_type: reserved.
 
     Returns:
         ``inp.shape + (embedding_dim,)``.
 
     Raises:
         IndexError: if an index is out of range.
-        ValueError: if ``padding_idx``, ``max_norm`` or ``norm_type`` is given: they are reserved.
+        ValueError: if a reserved argument is given.
 
     >>> import megengine as mge, megengine.functional as F
     >>> F.embedding(mge.tensor([2, 0]), mge.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]))
