@@ -158,7 +158,9 @@ Plan make_plan(const View& in, const MutView& out, bool ordered) {
   const std::int64_t wanted = std::min({ceil_div(kWantedTasks, tiles), plan.items,
                                         std::max<std::int64_t>(1, tile_elements / kChunkElements)});
   plan.chunk_items = ceil_div(plan.items, std::max<std::int64_t>(1, wanted));
-  plan.chunks = ceil_div(plan.items, std::max<std::int64_t>(1, plan.chunk_items));
+  // One even where there is nothing to reduce: it fills the outputs.
+  plan.chunks =
+      std::max<std::int64_t>(1, ceil_div(plan.items, std::max<std::int64_t>(1, plan.chunk_items)));
   return plan;
 }
 

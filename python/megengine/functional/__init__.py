@@ -1,21 +1,14 @@
-"""Functions of Tensors. Each file holds one subject, and its names are here as well."""
+"""Functions of Tensors. Each file holds one subject, and its names are here as well.
 
+Losses are found as ``F.nn.cross_entropy`` and ``F.loss.cross_entropy``.
+"""
+
+from . import elemwise, loss, math, metric, nn, tensor
 from .conv import *
 from .elemwise import *
-from .elemwise import (
-    erf,
-    gelu,
-    hsigmoid,
-    hswish,
-    leaky_relu,
-    logsigmoid,
-    prelu,
-    relu,
-    relu6,
-    sigmoid,
-    silu,
-    softplus,
-)
+from .elemwise import erf
 from .math import *
 from .matrix import *
+from .metric import *
+from .nn import *
 from .tensor import *

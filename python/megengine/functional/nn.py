@@ -201,7 +201,7 @@ def logsumexp(inp: Tensor, axis: int | Sequence[int] | None, keepdims: bool = Fa
 
     >>> import megengine as mge, megengine.functional as F
     >>> F.logsumexp(mge.tensor([[1000.0, 1000.0]]), axis=1)
-    Tensor([1000.6931], device=xpux:0)
+    Tensor([1000.6932], device=xpux:0)
     """
     inp = _as_float(inp)
     if inp.ndim == 0:
@@ -821,12 +821,8 @@ def _dropout_op(drop_prob: float) -> OpDef:
 
 
 # Losses are found here too: F.nn.cross_entropy is what most programs write.
-from .loss import (  # noqa: E402
-    binary_cross_entropy,
-    cross_entropy,
-    hinge_loss,
-    l1_loss,
-    square_loss,
-)
-
-__all__ += ["binary_cross_entropy", "cross_entropy", "hinge_loss", "l1_loss", "square_loss"]
+from .loss import binary_cross_entropy as binary_cross_entropy  # noqa: E402
+from .loss import cross_entropy as cross_entropy  # noqa: E402
+from .loss import hinge_loss as hinge_loss  # noqa: E402
+from .loss import l1_loss as l1_loss  # noqa: E402
+from .loss import square_loss as square_loss  # noqa: E402

@@ -18,6 +18,7 @@ MEAN32 = {"float16": "float32", "bfloat16": "float32"}
 NORM = {"float32": (5e-6, 1e-5), "float64": (1e-11, 1e-11)}
 # Losses made of several ops round at each.
 CHAIN = {**NORM, "float16": (5e-3, 5e-3), "bfloat16": (4e-2, 4e-2)}
+FULL = ("float32", "float64")
 
 
 def normal(*shapes: tuple[int, ...], scale: float = 2.0) -> Any:
@@ -80,7 +81,11 @@ def batch_norm_records() -> list[Record]:
             "batch_norm-statistics",
             fn=lambda x, m, v: F.batch_norm(x, m, v, training=True, inplace=False),
             ref=batch_norm_stats_ref,
-            inputs=lambda rng: [rng.standard_normal((4, 3, 5, 2)), np.ones((1, 3, 1, 1)), np.ones(3)],
+            inputs=lambda rng: [
+                rng.standard_normal((4, 3, 5, 2)),
+                np.ones((1, 3, 1, 1)),
+                np.ones(3),
+            ],
             ops=("BatchNorm",),
             tol=NORM,
             order=0,
@@ -134,6 +139,7 @@ def layer_norm_records() -> list[Record]:
                 inputs=normal(shape, last, last),
                 ops=("LayerNorm", "LayerNormBackward"),
                 tol=NORM,
+                empty=dims < 3,
                 large=normal((300, *shape[1:]), last, last) if dims < 3 else None,
             ),
             Record(
@@ -403,7 +409,7 @@ def loss_records() -> list[Record]:
         fn=lambda x, y: F.nn.binary_cross_entropy(x, y),
         ref=lambda x, y: reduced(np.maximum(x, 0) - x * y + np.log1p(np.exp(-abs(x))), "mean"),
         inputs=lambda rng: [rng.standard_normal((5, 4)) * 3, rng.random((5, 4))],
-        out_dtype=MEAN32,
+        dtypes=FULL,
         tol=CHAIN,
     )
     return [
@@ -413,7 +419,7 @@ def loss_records() -> list[Record]:
             fn=lambda p, y: F.nn.binary_cross_entropy(p, y, with_logits=False, reduction="sum"),
             ref=lambda p, y: reduced(-y * np.log(p) - (1 - y) * np.log1p(-p), "sum"),
             inputs=lambda rng: [rng.random((5, 4)) * 0.8 + 0.1, rng.random((5, 4))],
-            dtypes=("float32", "float64"),
+            dtypes=FULL,
             tol=CHAIN,
         ),
         Record(
@@ -421,7 +427,7 @@ def loss_records() -> list[Record]:
             fn=lambda p, t: F.nn.cross_entropy(p, t, with_logits=False, label_smooth=0.1),
             ref=probability_cross_entropy_ref,
             inputs=probabilities,
-            dtypes=("float32", "float64"),
+            dtypes=FULL,
             tol=CHAIN,
             empty=False,
         ),
@@ -430,7 +436,7 @@ def loss_records() -> list[Record]:
             fn=lambda x, y: F.nn.l1_loss(x, y),
             ref=lambda x, y: reduced(abs(x - y), "mean"),
             inputs=normal((5, 4), (5, 4)),
-            out_dtype=MEAN32,
+            dtypes=FULL,
             tol=CHAIN,
         ),
         Record(
@@ -438,7 +444,7 @@ def loss_records() -> list[Record]:
             fn=lambda x, y: F.nn.square_loss(x, y),
             ref=lambda x, y: reduced((x - y) ** 2, "mean"),
             inputs=normal((5, 4), (5, 4)),
-            out_dtype=MEAN32,
+            dtypes=FULL,
             tol=CHAIN,
         ),
         Record(
@@ -492,7 +498,7 @@ def other_records() -> list[Record]:
             fn=lambda x: F.local_response_norm(x, alpha=0.1),
             ref=local_response_ref,
             inputs=normal((2, 7, 3, 2)),
-            dtypes=("float32", "float64"),
+            dtypes=FULL,
             tol=NORM,
             empty=False,
         ),
