@@ -120,6 +120,8 @@ def cross_entropy(
         raise ValueError(f"cross_entropy: expected label_smooth in [0, 1], got {label_smooth}")
     if label.dtype.kind not in "iu":
         label = label.astype("int32")
+    if pred.dtype.kind in "iub":
+        pred = pred.astype("float32")
     if with_logits:
         return call(_cross_entropy_op(int(axis), float(label_smooth), reduction), pred, label)
     log_p = _safe_log(pred)

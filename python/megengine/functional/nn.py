@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -126,12 +126,12 @@ def _with_single_axis(inp: Tensor, axes: Sequence[int]) -> tuple[Tensor, list[in
     return moved.reshape(*[inp.shape[a] for a in others], math.prod(sizes)), others, joined
 
 
-def softmax(inp: Tensor, axis: int | None = None) -> Tensor:
+def softmax(inp: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     r"""Exponentials that add up to 1: :math:`\exp(x_i) / \sum_j \exp(x_j)`.
 
     Args:
         inp: of any shape and float dtype (integers count as float32).
-        axis: along which to normalise. Without one: 0 for 0, 1 and 3 dimensions, else 1.
+        axis: one axis or several to normalise along. Without: 0 for 0, 1 and 3 dimensions, else 1.
 
     Returns:
         A tensor of the shape and dtype of ``inp``. Values of any size are safe. Where all values
@@ -148,7 +148,7 @@ def softmax(inp: Tensor, axis: int | None = None) -> Tensor:
     inp = _as_float(inp)
     if axis is None:
         axis = 0 if inp.ndim in (0, 1, 3) else 1
-    if isinstance(axis, list | tuple):
+    if isinstance(axis, Sequence):
         flat, others, joined = _with_single_axis(inp, axis)
         return _restore(call(_softmax_op(-1), flat), inp, others, joined)
     if inp.ndim == 0:
@@ -178,7 +178,7 @@ def logsoftmax(inp: Tensor, axis: int | Sequence[int]) -> Tensor:
     Tensor([[-200.    0.]], device=xpux:0)
     """
     inp = _as_float(inp)
-    if isinstance(axis, list | tuple):
+    if isinstance(axis, Sequence):
         flat, others, joined = _with_single_axis(inp, axis)
         return _restore(call(_logsoftmax_op(-1), flat), inp, others, joined)
     if inp.ndim == 0:
@@ -208,7 +208,7 @@ def logsumexp(inp: Tensor, axis: int | Sequence[int] | None, keepdims: bool = Fa
         return call(_logsumexp_op(0), inp.reshape(1))
     if axis is None:
         axis = tuple(range(inp.ndim))
-    if isinstance(axis, list | tuple):
+    if isinstance(axis, Sequence):
         if not axis:
             return inp + 0
         flat, _, axes = _with_single_axis(inp, axis)
@@ -235,6 +235,31 @@ def _filled(count: int, value: float, like: Tensor) -> Tensor:
     return full((count,), value, dtype=dtype, device=like.device)
 
 
+@overload
+def batch_norm(
+    inp: Tensor,
+    running_mean: Tensor | None = ...,
+    running_var: Tensor | None = ...,
+    weight: Tensor | None = ...,
+    bias: Tensor | None = ...,
+    training: bool = ...,
+    momentum: float = ...,
+    eps: float = ...,
+    inplace: Literal[True] = ...,
+) -> Tensor: ...
+@overload
+def batch_norm(
+    inp: Tensor,
+    running_mean: Tensor | None = ...,
+    running_var: Tensor | None = ...,
+    weight: Tensor | None = ...,
+    bias: Tensor | None = ...,
+    training: bool = ...,
+    momentum: float = ...,
+    eps: float = ...,
+    *,
+    inplace: bool,
+) -> Tensor | tuple[Tensor, Tensor, Tensor]: ...
 def batch_norm(
     inp: Tensor,
     running_mean: Tensor | None = None,
@@ -346,9 +371,8 @@ def sync_batch_norm(
         raise ValueError("sync_batch_norm: groups of several workers are not supported")
     if eps_mode.lower() != "additive":
         raise ValueError(f"sync_batch_norm: expected eps_mode 'additive', got {eps_mode!r}")
-    out = batch_norm(inp, running_mean, running_var, weight, bias, training, float(momentum), eps)
-    assert isinstance(out, Tensor)
-    return out
+    keep = float(momentum)
+    return batch_norm(inp, running_mean, running_var, weight, bias, training, keep, eps)
 
 
 @_op

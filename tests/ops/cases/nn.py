@@ -10,8 +10,6 @@ import numpy as np
 import megengine.functional as F
 from tests.ops.record import Array, Record
 
-COVERED_ELSEWHERE = {"MaxPoolPick": "ops/test_nn.py"}
-
 # Means of 16-bit tensors are float32.
 MEAN32 = {"float16": "float32", "bfloat16": "float32"}
 # A normalised value inherits the rounding of mean and deviation.
