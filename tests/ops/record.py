@@ -111,6 +111,7 @@ class Record:
             lists of inputs.
         scalar: also run on 0-d inputs.
         large: a second generator whose inputs are big enough to be cut among threads.
+        exact_threads: False where the number of threads may change the last bits: a library's sums.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Record:
     empty: bool | Callable[[], Sequence[Sequence[Array]]] = True
     scalar: bool = False
     large: Callable[[np.random.Generator], Sequence[Array]] | None = None
+    exact_threads: bool = True
 
     def generator(self, salt: int = 0) -> np.random.Generator:
         """The random generator of this record: fixed by its name and the session's seed."""

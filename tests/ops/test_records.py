@@ -381,6 +381,10 @@ def test_threads(record: Record) -> None:
     finally:
         device.set_num_threads(before)
     for k, (a, b) in enumerate(zip(one, three, strict=True)):
+        if not record.exact_threads:
+            size = np.max(np.abs(a), initial=0.0)
+            close_arrays(a, b, 1e-5 * size, f"{record.name}: result {k} on other threads")
+            continue
         np.testing.assert_array_equal(
             a, b, err_msg=f"{record.name}: result {k} depends on the number of threads"
         )
