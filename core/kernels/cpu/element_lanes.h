@@ -57,11 +57,11 @@ MGE_LANE T muladd(T a, T b, T c) {
 // NaN wins over everything.
 template <class T>
 MGE_LANE T max(T a, T b) {
-  return a > b || a != a ? a : b;
+  return (a > b) | (a != a) ? a : b;
 }
 template <class T>
 MGE_LANE T min(T a, T b) {
-  return a < b || a != a ? a : b;
+  return (a < b) | (a != a) ? a : b;
 }
 
 // Integer division and remainder round towards minus infinity; by zero both give 0.
@@ -69,9 +69,10 @@ template <class T>
 MGE_LANE T int_floor_div(T a, T b) {
   if constexpr (sizeof(T) <= 4) {
     // A double holds the operands, and the rounded quotient is on the right side of every integer.
-    const double q = lanes::floor(static_cast<double>(a) / static_cast<double>(b == 0 ? T(1) : b));
-    // Only the least integer over -1 does not fit; it wraps.
-    return static_cast<T>(b == 0 ? 0 : static_cast<std::int64_t>(q));
+    double q = lanes::floor(static_cast<double>(a) / static_cast<double>(b == 0 ? T(1) : b));
+    // Only the least int32 over -1 does not fit; it wraps.
+    q = q > 2147483647.0 ? q - 4294967296.0 : q;
+    return static_cast<T>(b == 0 ? 0 : static_cast<std::int32_t>(q));
   } else {
     if (b == 0) return 0;
     if (b == T(-1)) return sub(T(0), a);
@@ -401,8 +402,11 @@ MGE_TRIG(Tan, tan);
 #undef MGE_TRIG
 
 template <class T>
-MGE_LANE T clip(T x, T low, T high) {  // NaN stays
-  return min(max(x, low), high);
+MGE_LANE T clip(T x, T low, T high) {  // NaN stays, a bound's too
+  T r = x < low ? low : x;
+  r = r > high ? high : r;
+  r = low != low ? low : r;
+  return high != high ? high : r;
 }
 struct Relu6 {
   template <class T>
@@ -436,6 +440,31 @@ struct Pow {
   template <class T>
   MGE_LANE T operator()(T a, T b) const {
     return lanes::pow(a, b);
+  }
+};
+// Powers that are one or two instructions; each is what pow gives, infinities and zeros included.
+struct PowerOne {
+  template <class T>
+  MGE_LANE T operator()(T x) const {
+    return x;
+  }
+};
+struct PowerThree {
+  template <class T>
+  MGE_LANE T operator()(T x) const {
+    return x * x * x;
+  }
+};
+struct PowerMinusOne {
+  template <class T>
+  MGE_LANE T operator()(T x) const {
+    return T(1) / x;
+  }
+};
+struct PowerHalf {
+  template <class T>
+  MGE_LANE T operator()(T x) const {
+    return x == -lanes::kInf<T> ? lanes::kInf<T> : lanes::sqrt(x) + T(0);
   }
 };
 struct Atan2 {
@@ -721,6 +750,18 @@ ElementRun float_loop(ElementMode mode) {
     default:
       return nullptr;
   }
+}
+
+// The loop that raises one operand to a fixed power, or nullptr where there is no short one.
+template <class T>
+ElementRun short_power(double exponent) {
+  using namespace element;
+  if (exponent == 2) return map1<Square, T, T>;
+  if (exponent == 3) return map1<PowerThree, T, T>;
+  if (exponent == 1) return map1<PowerOne, T, T>;
+  if (exponent == 0.5) return map1<PowerHalf, T, T>;
+  if (exponent == -1) return map1<PowerMinusOne, T, T>;
+  return nullptr;
 }
 
 // The modes that an integer type has.

@@ -14,6 +14,8 @@ namespace {
 // Elements of a block: six buffers of it take at most 48 KiB, usually two or three of 4 KiB.
 constexpr std::int64_t kBlock = 1024;
 constexpr std::int64_t kBufferBytes = kBlock * 8;
+// Up to so many elements, a number beside a tensor is written out instead of walking blocks.
+constexpr std::int64_t kSmall = 256;
 // A strided operand whose neighbours lie along another axis is copied by a blocked transpose first
 // where it has so many elements.
 constexpr std::int64_t kTransposeFirst = 16384;
@@ -273,6 +275,42 @@ void run_strided(ElementMode mode, ElementRun run, Views in, const MutView& out,
   }
 }
 
+// The run for a power that is one number.
+ElementRun find_power_run(const View& exponent) {
+  double value = 0;
+  convert(exponent.data, exponent.dtype, &value, DType::float64, 1);
+  return exponent.dtype == DType::float64 ? MGE_DISPATCH(float64_power)(value)
+                                          : MGE_DISPATCH(float32_power)(value);
+}
+
+// Whether an operand lies exactly as the output does.
+bool lies_as(const View& in, const MutView& out, bool row_major) {
+  if (in.shape != out.shape) return false;
+  return row_major ? in.row_major() : in.strides == out.strides && is_dense(out.shape, out.strides);
+}
+
+void run_any(ElementMode mode, ElementRun run, Views in, const MutView& out) {
+  const std::int64_t n = out.size();
+  if (n == 0) return;
+  const DType dtype = in.back().dtype;
+  if (is_low_float(dtype) || mode == ElementMode::WHERE) return run_strided(mode, run, in, out);
+  const bool row_major = out.row_major();
+  const void* data[kMaxOperands];
+  alignas(64) char repeated[kMaxOperands][kSmall * 8];
+  for (std::size_t k = 0; k < in.size(); ++k) {
+    if (lies_as(in[k], out, row_major)) {
+      data[k] = in[k].data;
+    } else if (n <= kSmall && in[k].size() == 1 && row_major) {
+      // A number beside a small tensor.
+      MGE_DISPATCH(gather_run)(in[k].data, 0, repeated[k], n, size_of(dtype));
+      data[k] = repeated[k];
+    } else {
+      return run_strided(mode, run, in, out);
+    }
+  }
+  elementwise_flat(run, mode, data, static_cast<int>(in.size()), out.data, dtype, out.dtype, n);
+}
+
 }  // namespace
 
 ElementRun find_element_run(ElementMode mode, DType dtype) {
@@ -318,21 +356,12 @@ void elementwise_flat(ElementRun run, ElementMode mode, const void* const* in, i
 }
 
 void elementwise(ElementMode mode, Views in, const MutView& out) {
-  const std::int64_t n = out.size();
-  if (n == 0) return;
-  const ElementRun run = find_element_run(mode, in.back().dtype);
-  bool flat = !is_low_float(in.back().dtype) && mode != ElementMode::WHERE;
-  const bool row_major = flat && out.row_major();
-  for (std::size_t k = 0; flat && k < in.size(); ++k) {
-    flat = in[k].shape == out.shape &&
-           (row_major ? in[k].row_major()
-                      : in[k].strides == out.strides && is_dense(out.shape, out.strides));
+  if (mode == ElementMode::POW && in[1].size() == 1) {
+    if (const ElementRun run = find_power_run(in[1])) {
+      return run_any(ElementMode::SQUARE, run, in.first(1), out);
+    }
   }
-  if (!flat) return run_strided(mode, run, in, out);
-  const void* data[kMaxOperands];
-  for (std::size_t k = 0; k < in.size(); ++k) data[k] = in[k].data;
-  elementwise_flat(run, mode, data, static_cast<int>(in.size()), out.data, in.back().dtype,
-                   out.dtype, n);
+  run_any(mode, find_element_run(mode, in.back().dtype), in, out);
 }
 
 }  // namespace mge::cpu

@@ -350,7 +350,8 @@ inline constexpr double kSmall = 1.0 / 4096;
 MGE_LANE float asinh(float x) {
   const double z = abs(static_cast<double>(x)), u = z * z;
   const double t = z + u / (1 + sqrt(u + 1));
-  const double r = z < kSmall ? fma(z * u, -1.0 / 6, z) : wide_log(1 + t);
+  const double far = z == kInf<double> ? z : wide_log(1 + t);
+  const double r = z < kSmall ? fma(z * u, -1.0 / 6, z) : far;
   return copysign(static_cast<float>(r), x);
 }
 MGE_LANE double asinh(double x) { return std::asinh(x); }
@@ -376,7 +377,7 @@ MGE_LANE float sin(float x) {
   std::uint64_t quadrant;
   const double r = reduce_half_pi(x, quadrant);
   const double v = quadrant & 1 ? cos_poly(r) : sin_poly(r);
-  return static_cast<float>(quadrant & 2 ? -v : v);
+  return x == 0 ? x : static_cast<float>(quadrant & 2 ? -v : v);
 }
 MGE_LANE double sin(double x) { return std::sin(x); }
 MGE_LANE float cos(float x) {
@@ -390,7 +391,7 @@ MGE_LANE float tan(float x) {
   std::uint64_t quadrant;
   const double r = reduce_half_pi(x, quadrant);
   const double s = sin_poly(r), c = cos_poly(r);
-  return static_cast<float>(quadrant & 1 ? -c / s : s / c);
+  return x == 0 ? x : static_cast<float>(quadrant & 1 ? -c / s : s / c);
 }
 MGE_LANE double tan(double x) { return std::tan(x); }
 
@@ -435,22 +436,23 @@ MGE_LANE double atan2(double y, double x) { return std::atan2(y, x); }
 // ---- powers
 // -------------------------------------------------------------------------------------------
 
+// The conditions are all on floats and joined without short circuits: others do not vectorise.
 MGE_LANE float pow(float x, float y) {
-  const double base = abs(static_cast<double>(x)), power = y;
-  double t = power * (wide_log(base) * 1.4426950408889634);
-  // 1 to any power and anything to the power 0 are 1, NaN included.
-  t = base == 1 || y == 0 ? 0 : t;
-  const float size = static_cast<float>(wide_exp2(t));
-  const float ay = abs(y);
-  const bool whole = ay >= 16777216.0f || trunc(ay) == ay;  // and even from there on
-  // Odd: half of it is not whole. Infinity counts as even.
-  const bool odd = ay < 16777216.0f && whole && trunc(ay * 0.5f) != ay * 0.5f;
-  const bool negative = std::bit_cast<std::uint32_t>(x) >> 31;
-  float r = negative && odd ? -size : size;
-  r = x < 0 && !whole && x != -kInf<float> ? kNaN<float> : r;
-  // wide_log has lost a NaN in x only where the rules above say 1; restore the one of y.
-  r = x == 1 || y == 0 ? 1.0f : r;
-  return (x != x || y != y) && x != 1 && y != 0 ? x + y : r;
+  const double t = y * (wide_log(abs(static_cast<double>(x))) * 1.4426950408889634);
+  float size = static_cast<float>(wide_exp2(t));
+  const float ax = abs(x), ay = abs(y);
+  // 1 to any power and anything to the power 0 are 1, NaN included; the logarithm says 0 *
+  // infinity.
+  size = ax == 1.0f ? 1.0f : size;
+  // Whole numbers from 2^24 on are even here, infinity too.
+  const float half = ay * 0.5f;
+  const bool whole = trunc(ay) == ay;
+  const bool odd = whole & (trunc(half) != half) & (ay < 16777216.0f);
+  const bool negative = std::bit_cast<std::int32_t>(x) < 0;
+  float r = negative & odd ? -size : size;
+  r = (x < 0) & !whole & (ax < kInf<float>) ? kNaN<float> : r;
+  r = (x != x) | (y != y) ? x + y : r;
+  return (x == 1.0f) | (y == 0) ? 1.0f : r;
 }
 MGE_LANE double pow(double x, double y) { return std::pow(x, y); }
 

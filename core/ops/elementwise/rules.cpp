@@ -13,7 +13,8 @@ constexpr Keep kInputs{kAll, 0};
 constexpr Keep kOutput{0, kAll};
 constexpr Keep kBoth{kAll, kAll};
 
-// ---- shorthand ----------------------------------------------------------------------------------------
+// ---- shorthand
+// ----------------------------------------------------------------------------------------
 
 // What a rule reads: inputs a, b, c, d; output y; upstream dy.
 struct Args {
@@ -56,14 +57,14 @@ Values linear_in_upstream(const GradArgs& g, Value (*slope)(const Args&)) {
   [](const GradArgs& g) { return unary(g, [](const Args& a) { return expression; }); }
 #define MGE_OF_SUM(expression) \
   [](const GradArgs& g) { return of_sum(g, [](const Args& a) { return expression; }); }
-#define MGE_SLOPE(mode, expression)                                                          \
-  [](const GradArgs& g) {                                                                    \
+#define MGE_SLOPE(mode, expression)                                                              \
+  [](const GradArgs& g) {                                                                        \
     return linear_in_upstream<Mode::mode>(g, [](const Args& a) -> Value { return expression; }); \
   }
-#define MGE_STEP(mode) \
-  [](const GradArgs& g) { return linear_in_upstream<Mode::mode>(g, nullptr); }
+#define MGE_STEP(mode) [](const GradArgs& g) { return linear_in_upstream<Mode::mode>(g, nullptr); }
 
-// ---- rules that need more than a line ---------------------------------------------------------------
+// ---- rules that need more than a line
+// ---------------------------------------------------------------
 
 Values grad_sub(const GradArgs& g) {
   const Args a{g};
@@ -82,9 +83,8 @@ Values grad_true_div(const GradArgs& g) {
 }
 Values grad_mod(const GradArgs& g) {
   const Args a{g};
-  return {a.of(0, [&] { return a.dy(); }), a.of(1, [&] {
-            return neg(mul(a.dy(), elemwise(Mode::FLOOR_DIV, a.in(0), a.in(1))));
-          })};
+  return {a.of(0, [&] { return a.dy(); }),
+          a.of(1, [&] { return neg(mul(a.dy(), elemwise(Mode::FLOOR_DIV, a.in(0), a.in(1)))); })};
 }
 
 // Where the operands tie, each gets half.
@@ -95,8 +95,8 @@ Values grad_extreme(const GradArgs& g) {
   const Value& high = larger ? a.in(0) : a.in(1);
   const Value half = scaled(a.dy(), 0.5);
   // low < high gives both halves to the first operand, low == high one.
-  const Value first =
-      add(elemwise(Mode::COND_LT_MOV, low, high, half), elemwise(Mode::COND_LEQ_MOV, low, high, half));
+  const Value first = add(elemwise(Mode::COND_LT_MOV, low, high, half),
+                          elemwise(Mode::COND_LEQ_MOV, low, high, half));
   return {a.of(0, [&] { return first; }), a.of(1, [&] { return sub(a.dy(), first); })};
 }
 
@@ -157,11 +157,10 @@ Values grad_cond_mov(const GradArgs& g) {
 
 Values grad_prelu(const GradArgs& g) {
   const Args a{g};
-  return {a.of(0, [&] { return elemwise(Mode::PRELU_GRAD, a.in(0), a.dy(), a.in(1)); }),
-          a.of(1, [&] {
-            return elemwise(Mode::COND_LT_MOV, a.in(0), scalar_like(a.dy(), 0),
-                            mul(a.dy(), a.in(0)));
-          })};
+  return {
+      a.of(0, [&] { return elemwise(Mode::PRELU_GRAD, a.in(0), a.dy(), a.in(1)); }), a.of(1, [&] {
+        return elemwise(Mode::COND_LT_MOV, a.in(0), scalar_like(a.dy(), 0), mul(a.dy(), a.in(0)));
+      })};
 }
 Values grad_prelu_grad(const GradArgs& g) {
   const Args a{g};
@@ -196,7 +195,8 @@ Values grad_where(const GradArgs& g) {
           a.of(2, [&] { return where(a.in(0), zero, a.dy()); })};
 }
 
-// ---- slopes of the gradient modes: upstream of upstream is dy, b the first upstream --------------------
+// ---- slopes of the gradient modes: upstream of upstream is dy, b the first upstream
+// --------------------
 
 Value both_upstreams(const Args& a) { return mul(a.in(1), a.dy()); }
 Value slope_of_silu_grad(const Args& a) {
@@ -234,104 +234,207 @@ Value gaussian(const Value& x) { return exp(neg(square(x))); }
 
 constexpr double kTwoOverRootPi = 1.1283791670955126, kHalfRootPi = 0.88622692545275801;
 
-// ---- the table -----------------------------------------------------------------------------------------
+// ---- the table
+// -----------------------------------------------------------------------------------------
 
 ElemwiseRule make_rule(Mode mode) {
   using enum Takes;
   constexpr Gives same = Gives::same, boolean = Gives::boolean;
   switch (mode) {
-    case Mode::RELU: return {1, numbers, same, kOutput, MGE_UNARY(elemwise(Mode::SWITCH_GT0, a.y(), a.dy()))};
-    case Mode::ABS: return {1, numbers, same, kInputs, MGE_UNARY(elemwise(Mode::ABS_GRAD, a.in(0), a.dy()))};
-    case Mode::ACOS: return {1, floats, same, kInputs, MGE_UNARY(neg(mul(a.dy(), rsqrt(one_minus_square(a.in(0))))))};
-    case Mode::ASIN: return {1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), rsqrt(one_minus_square(a.in(0)))))};
-    case Mode::ATAN: return {1, floats, same, kInputs, MGE_UNARY(div(a.dy(), add(square(a.in(0)), 1.0)))};
-    case Mode::CEIL: return {1, numbers, same, kNothing, nullptr};
-    case Mode::FLOOR: return {1, numbers, same, kNothing, nullptr};
-    case Mode::ROUND: return {1, numbers, same, kNothing, nullptr};
-    case Mode::SIGN: return {1, numbers, same, kNothing, nullptr};
-    case Mode::COS: return {1, floats, same, kInputs, MGE_UNARY(neg(mul(a.dy(), elemwise(Mode::SIN, a.in(0)))))};
-    case Mode::SIN: return {1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), elemwise(Mode::COS, a.in(0))))};
-    case Mode::TAN: return {1, floats, same, kOutput, MGE_UNARY(mul(a.dy(), add(square(a.y()), 1.0)))};
-    case Mode::EXP: return {1, floats, same, kOutput, MGE_UNARY(mul(a.dy(), a.y()))};
-    case Mode::EXPM1: return {1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), exp(a.in(0))))};
-    case Mode::LOG: return {1, floats, same, kInputs, MGE_UNARY(div(a.dy(), a.in(0)))};
-    case Mode::LOG1P: return {1, floats, same, kInputs, MGE_UNARY(div(a.dy(), add(a.in(0), 1.0)))};
-    case Mode::NEGATE: return {1, numbers, same, kNothing, MGE_UNARY(neg(a.dy()))};
-    case Mode::SQRT: return {1, floats, same, kOutput, MGE_UNARY(div(scaled(a.dy(), 0.5), a.y()))};
-    case Mode::RSQRT: return {1, floats, same, kOutput, MGE_UNARY(mul(scaled(a.dy(), -0.5), mul(a.y(), square(a.y()))))};
-    case Mode::SQUARE: return {1, numbers, same, kInputs, MGE_UNARY(mul(a.dy(), scaled(a.in(0), 2)))};
-    case Mode::SINH: return {1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), elemwise(Mode::COSH, a.in(0))))};
-    case Mode::COSH: return {1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), elemwise(Mode::SINH, a.in(0))))};
-    case Mode::TANH: return {1, floats, same, kOutput, MGE_UNARY(elemwise(Mode::TANH_GRAD, a.y(), a.dy()))};
-    case Mode::ASINH: return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::ASINH_GRAD, a.in(0), a.dy()))};
-    case Mode::ACOSH: return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::ACOSH_GRAD, a.in(0), a.dy()))};
-    case Mode::ATANH: return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::ATANH_GRAD, a.in(0), a.dy()))};
-    case Mode::ERF: return {1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), scaled(gaussian(a.in(0)), kTwoOverRootPi)))};
-    case Mode::ERFC: return {1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), scaled(gaussian(a.in(0)), -kTwoOverRootPi)))};
-    case Mode::ERFINV: return {1, floats, same, kOutput, MGE_UNARY(mul(a.dy(), scaled(exp(square(a.y())), kHalfRootPi)))};
-    case Mode::ERFCINV: return {1, floats, same, kOutput, MGE_UNARY(mul(a.dy(), scaled(exp(square(a.y())), -kHalfRootPi)))};
-    case Mode::SIGMOID: return {1, floats, same, kOutput, MGE_UNARY(elemwise(Mode::SIGMOID_GRAD, a.y(), a.dy()))};
-    case Mode::LOGSIGMOID: return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::SOFTPLUS_GRAD, neg(a.in(0)), a.dy()))};
-    case Mode::SOFTPLUS: return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::SOFTPLUS_GRAD, a.in(0), a.dy()))};
-    case Mode::SILU: return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::SILU_GRAD, a.in(0), a.dy()))};
-    case Mode::GELU: return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::GELU_GRAD, a.in(0), a.dy()))};
-    case Mode::RELU6: return {1, numbers, same, kInputs, MGE_UNARY(elemwise(Mode::RELU6_GRAD, a.in(0), a.dy()))};
-    case Mode::HSIGMOID: return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::HSIGMOID_GRAD, a.in(0), a.dy()))};
-    case Mode::H_SWISH: return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::H_SWISH_GRAD, a.in(0), a.dy()))};
-    case Mode::FAST_TANH: return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::FAST_TANH_GRAD, a.in(0), a.dy()))};
-    case Mode::NOT: return {1, bools, same, kNothing, nullptr};
-    case Mode::ISNAN: return {1, all, boolean, kNothing, nullptr};
-    case Mode::ISINF: return {1, all, boolean, kNothing, nullptr};
+    case Mode::RELU:
+      return {1, numbers, same, kOutput, MGE_UNARY(elemwise(Mode::SWITCH_GT0, a.y(), a.dy()))};
+    case Mode::ABS:
+      return {1, numbers, same, kInputs, MGE_UNARY(elemwise(Mode::ABS_GRAD, a.in(0), a.dy()))};
+    case Mode::ACOS:
+      return {1, floats, same, kInputs,
+              MGE_UNARY(neg(mul(a.dy(), rsqrt(one_minus_square(a.in(0))))))};
+    case Mode::ASIN:
+      return {1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), rsqrt(one_minus_square(a.in(0)))))};
+    case Mode::ATAN:
+      return {1, floats, same, kInputs, MGE_UNARY(div(a.dy(), add(square(a.in(0)), 1.0)))};
+    case Mode::CEIL:
+      return {1, numbers, same, kNothing, nullptr};
+    case Mode::FLOOR:
+      return {1, numbers, same, kNothing, nullptr};
+    case Mode::ROUND:
+      return {1, numbers, same, kNothing, nullptr};
+    case Mode::SIGN:
+      return {1, numbers, same, kNothing, nullptr};
+    case Mode::COS:
+      return {1, floats, same, kInputs, MGE_UNARY(neg(mul(a.dy(), elemwise(Mode::SIN, a.in(0)))))};
+    case Mode::SIN:
+      return {1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), elemwise(Mode::COS, a.in(0))))};
+    case Mode::TAN:
+      return {1, floats, same, kOutput, MGE_UNARY(mul(a.dy(), add(square(a.y()), 1.0)))};
+    case Mode::EXP:
+      return {1, floats, same, kOutput, MGE_UNARY(mul(a.dy(), a.y()))};
+    case Mode::EXPM1:
+      return {1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), exp(a.in(0))))};
+    case Mode::LOG:
+      return {1, floats, same, kInputs, MGE_UNARY(div(a.dy(), a.in(0)))};
+    case Mode::LOG1P:
+      return {1, floats, same, kInputs, MGE_UNARY(div(a.dy(), add(a.in(0), 1.0)))};
+    case Mode::NEGATE:
+      return {1, numbers, same, kNothing, MGE_UNARY(neg(a.dy()))};
+    case Mode::SQRT:
+      return {1, floats, same, kOutput, MGE_UNARY(div(scaled(a.dy(), 0.5), a.y()))};
+    case Mode::RSQRT:
+      return {1, floats, same, kOutput,
+              MGE_UNARY(mul(scaled(a.dy(), -0.5), mul(a.y(), square(a.y()))))};
+    case Mode::SQUARE:
+      return {1, numbers, same, kInputs, MGE_UNARY(mul(a.dy(), scaled(a.in(0), 2)))};
+    case Mode::SINH:
+      return {1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), elemwise(Mode::COSH, a.in(0))))};
+    case Mode::COSH:
+      return {1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), elemwise(Mode::SINH, a.in(0))))};
+    case Mode::TANH:
+      return {1, floats, same, kOutput, MGE_UNARY(elemwise(Mode::TANH_GRAD, a.y(), a.dy()))};
+    case Mode::ASINH:
+      return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::ASINH_GRAD, a.in(0), a.dy()))};
+    case Mode::ACOSH:
+      return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::ACOSH_GRAD, a.in(0), a.dy()))};
+    case Mode::ATANH:
+      return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::ATANH_GRAD, a.in(0), a.dy()))};
+    case Mode::ERF:
+      return {1, floats, same, kInputs,
+              MGE_UNARY(mul(a.dy(), scaled(gaussian(a.in(0)), kTwoOverRootPi)))};
+    case Mode::ERFC:
+      return {1, floats, same, kInputs,
+              MGE_UNARY(mul(a.dy(), scaled(gaussian(a.in(0)), -kTwoOverRootPi)))};
+    case Mode::ERFINV:
+      return {1, floats, same, kOutput,
+              MGE_UNARY(mul(a.dy(), scaled(exp(square(a.y())), kHalfRootPi)))};
+    case Mode::ERFCINV:
+      return {1, floats, same, kOutput,
+              MGE_UNARY(mul(a.dy(), scaled(exp(square(a.y())), -kHalfRootPi)))};
+    case Mode::SIGMOID:
+      return {1, floats, same, kOutput, MGE_UNARY(elemwise(Mode::SIGMOID_GRAD, a.y(), a.dy()))};
+    case Mode::LOGSIGMOID:
+      return {1, floats, same, kInputs,
+              MGE_UNARY(elemwise(Mode::SOFTPLUS_GRAD, neg(a.in(0)), a.dy()))};
+    case Mode::SOFTPLUS:
+      return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::SOFTPLUS_GRAD, a.in(0), a.dy()))};
+    case Mode::SILU:
+      return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::SILU_GRAD, a.in(0), a.dy()))};
+    case Mode::GELU:
+      return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::GELU_GRAD, a.in(0), a.dy()))};
+    case Mode::RELU6:
+      return {1, numbers, same, kInputs, MGE_UNARY(elemwise(Mode::RELU6_GRAD, a.in(0), a.dy()))};
+    case Mode::HSIGMOID:
+      return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::HSIGMOID_GRAD, a.in(0), a.dy()))};
+    case Mode::H_SWISH:
+      return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::H_SWISH_GRAD, a.in(0), a.dy()))};
+    case Mode::FAST_TANH:
+      return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::FAST_TANH_GRAD, a.in(0), a.dy()))};
+    case Mode::NOT:
+      return {1, bools, same, kNothing, nullptr};
+    case Mode::ISNAN:
+      return {1, all, boolean, kNothing, nullptr};
+    case Mode::ISINF:
+      return {1, all, boolean, kNothing, nullptr};
 
-    case Mode::ADD: return {2, numbers, same, kNothing, MGE_OF_SUM(a.dy())};
-    case Mode::SUB: return {2, numbers, same, kNothing, grad_sub};
-    case Mode::MUL: return {2, numbers, same, kInputs, grad_mul};
-    case Mode::TRUE_DIV: return {2, floats, same, kInputs, grad_true_div};
-    case Mode::FLOOR_DIV: return {2, numbers, same, kNothing, nullptr};
-    case Mode::MOD: return {2, numbers, same, kInputs, grad_mod};
-    case Mode::POW: return {2, floats, same, kInputs, grad_pow};
-    case Mode::MAX: return {2, numbers, same, kInputs, grad_extreme<true>};
-    case Mode::MIN: return {2, numbers, same, kInputs, grad_extreme<false>};
-    case Mode::ATAN2: return {2, floats, same, kInputs, grad_atan2};
-    case Mode::LOG_SUM_EXP: return {2, floats, same, kInputs, grad_log_sum_exp};
-    case Mode::SWITCH_GT0: return {2, numbers, same, {1, 0}, MGE_STEP(SWITCH_GT0)};
-    case Mode::PRELU: return {2, floats, same, kInputs, grad_prelu};
-    case Mode::FUSE_ADD_RELU: return {2, numbers, same, kOutput, MGE_OF_SUM(elemwise(Mode::SWITCH_GT0, a.y(), a.dy()))};
-    case Mode::FUSE_ADD_SIGMOID: return {2, floats, same, kOutput, MGE_OF_SUM(elemwise(Mode::SIGMOID_GRAD, a.y(), a.dy()))};
-    case Mode::FUSE_ADD_TANH: return {2, floats, same, kOutput, MGE_OF_SUM(elemwise(Mode::TANH_GRAD, a.y(), a.dy()))};
-    case Mode::FUSE_ADD_H_SWISH: return {2, floats, same, kInputs, MGE_OF_SUM(elemwise(Mode::H_SWISH_GRAD, add(a.in(0), a.in(1)), a.dy()))};
-    case Mode::LT: return {2, all, boolean, kNothing, nullptr};
-    case Mode::LEQ: return {2, all, boolean, kNothing, nullptr};
-    case Mode::EQ: return {2, all, boolean, kNothing, nullptr};
-    case Mode::NEQ: return {2, all, boolean, kNothing, nullptr};
-    case Mode::AND: return {2, bools, same, kNothing, nullptr};
-    case Mode::OR: return {2, bools, same, kNothing, nullptr};
-    case Mode::XOR: return {2, bools, same, kNothing, nullptr};
-    case Mode::SHL: return {2, integers, same, kNothing, nullptr};
-    case Mode::SHR: return {2, integers, same, kNothing, nullptr};
-    case Mode::RMULH: return {2, integers, same, kNothing, nullptr};
+    case Mode::ADD:
+      return {2, numbers, same, kNothing, MGE_OF_SUM(a.dy())};
+    case Mode::SUB:
+      return {2, numbers, same, kNothing, grad_sub};
+    case Mode::MUL:
+      return {2, numbers, same, kInputs, grad_mul};
+    case Mode::TRUE_DIV:
+      return {2, floats, same, kInputs, grad_true_div};
+    case Mode::FLOOR_DIV:
+      return {2, numbers, same, kNothing, nullptr};
+    case Mode::MOD:
+      return {2, numbers, same, kInputs, grad_mod};
+    case Mode::POW:
+      return {2, floats, same, kInputs, grad_pow};
+    case Mode::MAX:
+      return {2, numbers, same, kInputs, grad_extreme<true>};
+    case Mode::MIN:
+      return {2, numbers, same, kInputs, grad_extreme<false>};
+    case Mode::ATAN2:
+      return {2, floats, same, kInputs, grad_atan2};
+    case Mode::LOG_SUM_EXP:
+      return {2, floats, same, kInputs, grad_log_sum_exp};
+    case Mode::SWITCH_GT0:
+      return {2, numbers, same, {1, 0}, MGE_STEP(SWITCH_GT0)};
+    case Mode::PRELU:
+      return {2, floats, same, kInputs, grad_prelu};
+    case Mode::FUSE_ADD_RELU:
+      return {2, numbers, same, kOutput, MGE_OF_SUM(elemwise(Mode::SWITCH_GT0, a.y(), a.dy()))};
+    case Mode::FUSE_ADD_SIGMOID:
+      return {2, floats, same, kOutput, MGE_OF_SUM(elemwise(Mode::SIGMOID_GRAD, a.y(), a.dy()))};
+    case Mode::FUSE_ADD_TANH:
+      return {2, floats, same, kOutput, MGE_OF_SUM(elemwise(Mode::TANH_GRAD, a.y(), a.dy()))};
+    case Mode::FUSE_ADD_H_SWISH:
+      return {2, floats, same, kInputs,
+              MGE_OF_SUM(elemwise(Mode::H_SWISH_GRAD, add(a.in(0), a.in(1)), a.dy()))};
+    case Mode::LT:
+      return {2, all, boolean, kNothing, nullptr};
+    case Mode::LEQ:
+      return {2, all, boolean, kNothing, nullptr};
+    case Mode::EQ:
+      return {2, all, boolean, kNothing, nullptr};
+    case Mode::NEQ:
+      return {2, all, boolean, kNothing, nullptr};
+    case Mode::AND:
+      return {2, bools, same, kNothing, nullptr};
+    case Mode::OR:
+      return {2, bools, same, kNothing, nullptr};
+    case Mode::XOR:
+      return {2, bools, same, kNothing, nullptr};
+    case Mode::SHL:
+      return {2, integers, same, kNothing, nullptr};
+    case Mode::SHR:
+      return {2, integers, same, kNothing, nullptr};
+    case Mode::RMULH:
+      return {2, integers, same, kNothing, nullptr};
 
-    case Mode::ABS_GRAD: return {2, floats, same, {1, 0}, MGE_STEP(ABS_GRAD)};
-    case Mode::RELU6_GRAD: return {2, floats, same, {1, 0}, MGE_STEP(RELU6_GRAD)};
-    case Mode::HSIGMOID_GRAD: return {2, floats, same, {1, 0}, MGE_STEP(HSIGMOID_GRAD)};
-    case Mode::SIGMOID_GRAD: return {2, floats, same, kInputs, MGE_SLOPE(SIGMOID_GRAD, mul(both_upstreams(a), add(scaled(a.in(0), -2), 1.0)))};
-    case Mode::TANH_GRAD: return {2, floats, same, kInputs, MGE_SLOPE(TANH_GRAD, mul(both_upstreams(a), scaled(a.in(0), -2)))};
-    case Mode::SOFTPLUS_GRAD: return {2, floats, same, kInputs, MGE_SLOPE(SOFTPLUS_GRAD, elemwise(Mode::SIGMOID_GRAD, elemwise(Mode::SIGMOID, a.in(0)), both_upstreams(a)))};
-    case Mode::SILU_GRAD: return {2, floats, same, kInputs, MGE_SLOPE(SILU_GRAD, slope_of_silu_grad(a))};
-    case Mode::GELU_GRAD: return {2, floats, same, kInputs, MGE_SLOPE(GELU_GRAD, slope_of_gelu_grad(a))};
-    case Mode::FAST_TANH_GRAD: return {2, floats, same, kInputs, MGE_SLOPE(FAST_TANH_GRAD, slope_of_fast_tanh_grad(a))};
-    case Mode::H_SWISH_GRAD: return {2, floats, same, kInputs, MGE_SLOPE(H_SWISH_GRAD, slope_of_hswish_grad(a))};
-    case Mode::ASINH_GRAD: return {2, floats, same, kInputs, MGE_SLOPE(ASINH_GRAD, slope_of_root(a, 1))};
-    case Mode::ACOSH_GRAD: return {2, floats, same, kInputs, MGE_SLOPE(ACOSH_GRAD, slope_of_root(a, -1))};
-    case Mode::ATANH_GRAD: return {2, floats, same, kInputs, MGE_SLOPE(ATANH_GRAD, slope_of_atanh_grad(a))};
+    case Mode::ABS_GRAD:
+      return {2, floats, same, {1, 0}, MGE_STEP(ABS_GRAD)};
+    case Mode::RELU6_GRAD:
+      return {2, floats, same, {1, 0}, MGE_STEP(RELU6_GRAD)};
+    case Mode::HSIGMOID_GRAD:
+      return {2, floats, same, {1, 0}, MGE_STEP(HSIGMOID_GRAD)};
+    case Mode::SIGMOID_GRAD:
+      return {2, floats, same, kInputs,
+              MGE_SLOPE(SIGMOID_GRAD, mul(both_upstreams(a), add(scaled(a.in(0), -2), 1.0)))};
+    case Mode::TANH_GRAD:
+      return {2, floats, same, kInputs,
+              MGE_SLOPE(TANH_GRAD, mul(both_upstreams(a), scaled(a.in(0), -2)))};
+    case Mode::SOFTPLUS_GRAD:
+      return {
+          2, floats, same, kInputs,
+          MGE_SLOPE(SOFTPLUS_GRAD, elemwise(Mode::SIGMOID_GRAD, elemwise(Mode::SIGMOID, a.in(0)),
+                                            both_upstreams(a)))};
+    case Mode::SILU_GRAD:
+      return {2, floats, same, kInputs, MGE_SLOPE(SILU_GRAD, slope_of_silu_grad(a))};
+    case Mode::GELU_GRAD:
+      return {2, floats, same, kInputs, MGE_SLOPE(GELU_GRAD, slope_of_gelu_grad(a))};
+    case Mode::FAST_TANH_GRAD:
+      return {2, floats, same, kInputs, MGE_SLOPE(FAST_TANH_GRAD, slope_of_fast_tanh_grad(a))};
+    case Mode::H_SWISH_GRAD:
+      return {2, floats, same, kInputs, MGE_SLOPE(H_SWISH_GRAD, slope_of_hswish_grad(a))};
+    case Mode::ASINH_GRAD:
+      return {2, floats, same, kInputs, MGE_SLOPE(ASINH_GRAD, slope_of_root(a, 1))};
+    case Mode::ACOSH_GRAD:
+      return {2, floats, same, kInputs, MGE_SLOPE(ACOSH_GRAD, slope_of_root(a, -1))};
+    case Mode::ATANH_GRAD:
+      return {2, floats, same, kInputs, MGE_SLOPE(ATANH_GRAD, slope_of_atanh_grad(a))};
 
-    case Mode::COND_LEQ_MOV: return {3, numbers, same, {3, 0}, grad_cond_mov<Mode::COND_LEQ_MOV>};
-    case Mode::COND_LT_MOV: return {3, numbers, same, {3, 0}, grad_cond_mov<Mode::COND_LT_MOV>};
-    case Mode::FUSE_MUL_ADD3: return {3, numbers, same, {3, 0}, grad_mul_add3};
-    case Mode::FUSE_MUL_ADD4: return {4, numbers, same, kInputs, grad_mul_add4};
-    case Mode::CLIP: return {3, numbers, same, kInputs, grad_clip};
-    case Mode::PRELU_GRAD: return {3, floats, same, kInputs, grad_prelu_grad};
-    case Mode::WHERE: return {3, where, same, {1, 0}, grad_where};
+    case Mode::COND_LEQ_MOV:
+      return {3, numbers, same, {3, 0}, grad_cond_mov<Mode::COND_LEQ_MOV>};
+    case Mode::COND_LT_MOV:
+      return {3, numbers, same, {3, 0}, grad_cond_mov<Mode::COND_LT_MOV>};
+    case Mode::FUSE_MUL_ADD3:
+      return {3, numbers, same, {3, 0}, grad_mul_add3};
+    case Mode::FUSE_MUL_ADD4:
+      return {4, numbers, same, kInputs, grad_mul_add4};
+    case Mode::CLIP:
+      return {3, numbers, same, kInputs, grad_clip};
+    case Mode::PRELU_GRAD:
+      return {3, floats, same, kInputs, grad_prelu_grad};
+    case Mode::WHERE:
+      return {3, where, same, {1, 0}, grad_where};
   }
   fail_value("Elemwise", "unknown mode ", static_cast<int>(mode));
 }

@@ -12,8 +12,8 @@ struct ElemwiseRule {
   int arity;
   Takes takes;
   Gives gives;
-  Keep keep;                              // for the gradient
-  Values (*grad)(const GradArgs&);        // nullptr: not differentiable
+  Keep keep;                        // for the gradient
+  Values (*grad)(const GradArgs&);  // nullptr: not differentiable
 };
 
 const ElemwiseRule& elemwise_rule(Elemwise::Mode mode);
