@@ -223,3 +223,7 @@ def test_repeat_forms() -> None:
 def test_diag_out_of_reach_is_empty() -> None:
     for k in (-5, 5, 2, -2):
         assert F.diag(F.ones((2, 2)), k).shape == np.diag(np.ones((2, 2)), k).shape
+    assert F.diag(F.ones((2, 2)), 2**31).shape == (0,)
+    for k in (2**40, -(2**62)):
+        with pytest.raises(ValueError, match="Diag"):
+            F.diag(F.ones((2,)), k)

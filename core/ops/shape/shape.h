@@ -142,6 +142,18 @@ Values grad(const Split& op, const GradArgs& g);
 Keep keep(const Split& op, std::uint32_t needs);
 DECLARE_OP(Split);
 
+// The k-th diagonal of a matrix, as a view; or the square matrix with a vector on its k-th
+// diagonal.
+struct Diag {
+  std::int64_t k = 0;
+  static constexpr OpTraits traits{.name = "Diag"};
+  static constexpr auto fields = field_list(field("k", &Diag::k));
+};
+Values execute(const Diag& op, Values& in);
+Values grad(const Diag& op, const GradArgs& g);
+Keep keep(const Diag& op, std::uint32_t needs);
+DECLARE_OP(Diag);
+
 // ---- the ops as functions, for gradient rules and decompositions -------------------------------
 // Each returns its argument where nothing would change.
 

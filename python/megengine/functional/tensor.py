@@ -637,20 +637,8 @@ def diag(inp: Tensor, k: int = 0) -> Tensor:
      [0 0 2]
      [0 0 0]], dtype=int32, device=xpux:0)
     """
-    shape = _expect_tensor("diag", "inp", inp)._tuple_shape
-    if len(shape) not in (1, 2):
-        raise ValueError(f"diag: expected 1 or 2 dimensions, got shape {shape}")
-    n = shape[0] + abs(k)
-    rows, columns = shape if len(shape) == 2 else (n, n)
-    size = max(0, min(rows, columns - k) if k >= 0 else min(rows + k, columns))
-    first = k if k >= 0 else -k * columns
-    places = slice(first, first + size * (columns + 1), columns + 1)
-    if len(shape) == 2:
-        return _core.reshape(inp, (rows * columns,))[places if size else slice(0, 0)]
-    out = _core.full((n * n,), 0, inp.dtype, inp.device)
-    if size:
-        out[places] = inp
-    return _core.reshape(out, (n, n))
+    _expect_tensor("diag", "inp", inp)
+    return _core.call(builtin.Diag(k=operator.index(k)), inp)
 
 
 # ---- picking elements ---------------------------------------------------------------------------

@@ -227,7 +227,7 @@ SHAPES = [
         ref=lambda x: np.swapaxes(x, 0, -1),
         inputs=normal((2, 3, 4)),
     ),
-    Record("diag", fn=F.diag, ref=np.diag, inputs=normal((3, 4)), empty=False),
+    Record("diag", fn=F.diag, ref=np.diag, inputs=normal((3, 4)), empty=False, ops=("Diag",)),
     Record(
         "diag-of-vector",
         fn=lambda x: F.diag(x, -2),
