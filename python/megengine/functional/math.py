@@ -297,8 +297,8 @@ def norm(
 def _p_norm(magnitude: Tensor, p: float, axis: Axis, keepdims: bool) -> Tensor:
     """(sum(magnitude ** p)) ** (1 / p), scaled so that powers stay in range."""
     scale = max(magnitude, axis, True).detach()
-    usable = _call(_LESS, 0.0, scale) * _call(_LESS, scale, math.inf)
-    scale = where(usable, scale, 1.0)
+    scale = where(_call(_LESS, 0.0, scale), scale, 1.0)
+    scale = where(_call(_LESS, scale, math.inf), scale, 1.0)
     total = sum((magnitude / scale) ** p, axis, True)
     # The root of 0 has no slope; the norm of a zero vector gets none.
     positive = _call(_LESS, 0.0, total)
