@@ -1,0 +1,256 @@
+"""One valid call of each public function, method, operator and module: what the sweep bends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import megengine.module as M
+import megengine.optimizer as optim
+import numpy as np
+
+import megengine as mge
+import megengine.functional as F
+
+T = mge.tensor
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A call that works: a name, the callable, and a function that makes its arguments."""
+
+    name: str
+    call: Callable[..., Any]
+    args: Callable[[], list[Any]]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def data(*shape: int) -> mge.Tensor:
+    """Floats in [0.1, 0.9), none equal."""
+    n = int(np.prod(shape))
+    return T((0.1 + 0.8 * np.arange(n) / max(n, 1)).reshape(shape).astype("float32"))
+
+
+def ints(*values: int) -> mge.Tensor:
+    return T(np.array(values, "int32"))
+
+
+def functional() -> list[Sample]:
+    """Functions of megengine.functional, by name."""
+    x, w = (lambda: data(2, 3)), (lambda: data(2, 3))
+    image = lambda: data(2, 4, 6, 6)  # noqa: E731
+    unary = "abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc erfinv exp expm1 floor log"
+    unary += " log1p logsigmoid neg relu relu6 round sigmoid silu sin sinh sqrt square tan tanh"
+    unary += " gelu hsigmoid hswish softplus sign isnan isinf rsqrt cbrt mish selu celu logical_not"
+    unary += " zeros_like ones_like copy identity flatten norm"
+    binary = "add sub mul div floor_div mod pow maximum minimum atan2 logaddexp equal not_equal"
+    binary += " less less_equal greater greater_equal"
+    reductions = "sum mean prod max min var std argmax argmin"
+    out = [Sample(n, getattr(F, n), lambda: [x()]) for n in unary.split() if hasattr(F, n)]
+    out += [Sample(n, getattr(F, n), lambda: [x(), w()]) for n in binary.split() if hasattr(F, n)]
+    for n in ("left_shift", "right_shift"):
+        out.append(Sample(n, getattr(F, n), lambda: [ints(1, 2), 1]))
+    for n in ("logical_and", "logical_or", "logical_xor"):
+        out.append(Sample(n, getattr(F, n), lambda: [T([True, False]), T([True, True])]))
+    for n in reductions.split():
+        out.append(Sample(n, getattr(F, n), lambda: [x(), 1, False]))
+    more: list[tuple[str, Any, Callable[[], list[Any]]]] = [
+        ("leaky_relu", None, lambda: [x(), 0.1]),
+        ("prelu", None, lambda: [x(), data(1)]),
+        ("elu", None, lambda: [x(), 1.0]),
+        ("clip", None, lambda: [x(), 0.2, 0.8]),
+        ("norm", None, lambda: [x(), 2.0, 1, False]),
+        ("softmax", None, lambda: [x(), 1]),
+        ("logsoftmax", None, lambda: [x(), 1]),
+        ("logsumexp", None, lambda: [x(), 1, False]),
+        ("normalize", None, lambda: [x(), 2.0, 1]),
+        ("sort", None, lambda: [x(), False]),
+        ("argsort", None, lambda: [x(), False]),
+        ("topk", None, lambda: [x(), 2, True, False, False]),
+        ("cumsum", None, lambda: [x(), 1]),
+        ("matmul", None, lambda: [data(2, 3), data(3, 4), False, False]),
+        ("dot", None, lambda: [data(3), data(3)]),
+        ("linear", None, lambda: [data(2, 3), data(4, 3), data(4)]),
+        ("reshape", None, lambda: [x(), (3, 2)]),
+        ("transpose", None, lambda: [x(), (1, 0)]),
+        ("swapaxes", None, lambda: [x(), 0, 1]),
+        ("expand_dims", None, lambda: [x(), 1]),
+        ("squeeze", None, lambda: [data(1, 3), 0]),
+        ("flatten", None, lambda: [data(2, 3, 4), 1, 2]),
+        ("broadcast_to", None, lambda: [data(1, 3), (2, 3)]),
+        ("concat", None, lambda: [[x(), w()], 1]),
+        ("stack", None, lambda: [[x(), w()], 1]),
+        ("split", None, lambda: [data(4, 4), 2, 1]),
+        ("split", None, lambda: [data(4, 4), [1, 3], 1]),
+        ("tile", None, lambda: [x(), (2, 1)]),
+        ("repeat", None, lambda: [x(), 2, 1]),
+        ("roll", None, lambda: [x(), 1, 1]),
+        ("gather", None, lambda: [x(), 1, T([[0, 1], [1, 2]])]),
+        ("scatter", None, lambda: [x(), 1, T([[0, 1], [1, 2]]), data(2, 2)]),
+        ("where", None, lambda: [x() > 0.5, x(), w()]),
+        ("cond_take", None, lambda: [x() > 0.5, x()]),
+        ("one_hot", None, lambda: [ints(0, 2), 3]),
+        ("indexing_one_hot", None, lambda: [x(), ints(0, 2), 1]),
+        ("arange", None, lambda: [0, 10, 2]),
+        ("linspace", None, lambda: [0, 10, 5]),
+        ("zeros", None, lambda: [(2, 3)]),
+        ("ones", None, lambda: [(2, 3)]),
+        ("full", None, lambda: [(2, 3), 1.5]),
+        ("full_like", None, lambda: [x(), 1.5]),
+        ("eye", None, lambda: [3, 4]),
+        ("diag", None, lambda: [x(), 0]),
+        ("pad", getattr(F.nn, "pad", None), lambda: [x(), ((0, 1), (1, 0)), "constant"]),
+        ("conv2d", None, lambda: [image(), data(8, 4, 3, 3), data(1, 8, 1, 1), 1, 1, 1, 1]),
+        ("conv2d", None, lambda: [image(), data(2, 4, 2, 3, 3), None, (1, 2), (1, 0), 2, 2]),
+        ("conv_transpose2d", None, lambda: [image(), data(4, 5, 3, 3), data(1, 5, 1, 1), 2, 1]),
+        ("max_pool2d", None, lambda: [image(), 2, 2, 1]),
+        ("avg_pool2d", None, lambda: [image(), 2, 2, 1, "average"]),
+        ("adaptive_avg_pool2d", None, lambda: [image(), (2, 3)]),
+        ("adaptive_max_pool2d", None, lambda: [image(), 2]),
+        (
+            "batch_norm",
+            None,
+            lambda: [
+                image(),
+                *(data(1, 4, 1, 1) for _ in range(4)),
+            ],
+        ),
+        ("layer_norm", None, lambda: [x(), (3,), True, data(3), data(3), 1e-5]),
+        ("group_norm", None, lambda: [image(), 2, True, data(4), data(4), 1e-5]),
+        ("instance_norm", None, lambda: [image(), True, data(4), data(4), 1e-5]),
+        ("embedding", None, lambda: [ints(0, 1), data(4, 3)]),
+        ("dropout", None, lambda: [x(), 0.5, True]),
+        ("cross_entropy", F.nn.cross_entropy, lambda: [x(), ints(0, 2), 1, True, 0.1, "mean"]),
+        ("square_loss", F.nn.square_loss, lambda: [x(), w(), "mean"]),
+        ("l1_loss", F.nn.l1_loss, lambda: [x(), w(), "mean"]),
+        ("binary_cross_entropy", F.nn.binary_cross_entropy, lambda: [x(), w(), True, "mean"]),
+    ]
+    out += [Sample(n, f or getattr(F, n), a) for n, f, a in more if f or hasattr(F, n)]
+    uniform, normal = mge.random.uniform, mge.random.normal
+    out += [
+        Sample("uniform", uniform, lambda: [0.0, 1.0, (2, 3)]),
+        Sample("normal", normal, lambda: [0.0, 1.0, (2, 3)]),
+        Sample("permutation", mge.random.permutation, lambda: [5]),
+        Sample("seed", mge.random.seed, lambda: [3]),
+    ]
+    return out
+
+
+def tensors() -> list[Sample]:
+    """The constructor, methods and operators of Tensor."""
+    import operator
+
+    x = lambda: data(2, 3)  # noqa: E731
+    methods: list[tuple[str, list[Any]]] = [
+        ("reshape", [(3, 2)]),
+        ("transpose", [(1, 0)]),
+        ("astype", ["float16"]),
+        ("to", ["cpu0"]),
+        ("sum", [1]),
+        ("mean", [1]),
+        ("max", [1]),
+        ("min", [1]),
+        ("prod", [1]),
+        ("flatten", []),
+        ("_reset", [data(2, 3)]),
+    ]
+    out = [
+        Sample(n, getattr(mge.Tensor, n), lambda a=a: [x(), *a])  # type: ignore[misc]
+        for n, a in methods
+    ]
+    out.append(Sample("tensor", mge.tensor, lambda: [[[1.0, 2.0]], "float32", "cpu0"]))
+    out.append(Sample("Parameter", mge.Parameter, lambda: [[[1.0, 2.0]]]))
+    names = "add sub mul truediv floordiv mod pow lshift rshift and_ or_ xor matmul eq lt"
+    for n in names.split():
+        out.append(Sample(n, getattr(operator, n), lambda: [x(), x()]))
+        out.append(Sample("i" + n, getattr(operator, n), lambda: [ints(1, 2), ints(3, 4)]))
+    for n in ("neg", "invert", "pos", "abs"):
+        out.append(Sample(n, getattr(operator, n), lambda: [x()]))
+    return out
+
+
+HOSTILE_KEYS: list[Any] = [
+    0, -1, 5, -5, 2**31, 2**63, 2**100, -(2**63), 1.5, np.nan, "a", None, ..., True, False, object(),
+    slice(None), slice(5, 1), slice(None, None, -1), slice(None, None, 0), slice(2**62, None, -(2**62)),
+    slice(-(2**63), 2**63 - 1, 2**63 - 1), slice("a", None), slice(1.5, None), slice(None, None, -(2**63)),
+    [], [0, 1], [0, 9], [[0, 1], [1, 0]], [2**40], [1.5], ["a"], [None], [True, False], [True], [[True]],
+    np.array([0, 1]), np.array([], "int32"), np.array([0, 7]), np.array([-3, 0]), np.array([0.5]),
+    np.array([True, False, True]), np.array([[True, False, True]] * 2), np.array("a"), np.zeros((0, 3), bool),
+    (0, 0), (0, 0, 0), (..., ...), (0, slice(None, None, -1)), ([0, 1], [0, 1, 2]), (None,) * 5, (None,) * 9,
+    ([0, 1], slice(None), [0]), (slice(None), [0, 5]), (0, [2**31]), ((0, 1), (0, 1)), {}, {0}, b"a",
+]  # fmt: skip
+
+
+def indexing() -> list[Sample]:
+    """Reading and writing at each hostile key."""
+    keys = [*HOSTILE_KEYS]
+
+    def tensor_keys() -> list[Any]:
+        return [
+            ints(0, 1), ints(0, 9), ints(-9), T(1), T(9), T([0.5]), T([True, False]), T([True] * 3),
+            T(np.zeros((0,), "int32")), T(np.zeros((2, 3), "bool")), T(np.zeros((3, 2), "bool")),
+            T(True), (ints(0, 1), ints(0, 9)), (ints(0, 1), ints(0, 1, 2)), (T(1), T(7)),
+            (slice(T(0), T(1)),), (slice(None), ints(2**31 - 1)), (ints(-(2**31)),),
+        ]  # fmt: skip
+
+    out = []
+    for i, key in enumerate([*keys, *range(len(tensor_keys()))]):
+        made = (lambda key=key: key) if i < len(keys) else (lambda k=key: tensor_keys()[k])
+        get = Sample("getitem", lambda x, k=made: x[k()], lambda: [data(2, 3)])
+        out.append(get)
+        for value in (1.0, data(2, 3), data(7), "a", None, T([1, 2, 3]), np.nan, data(0)):
+
+            def put(x: mge.Tensor, k: Any = made, v: Any = value) -> mge.Tensor:
+                x[k()] = v
+                return x
+
+            out.append(Sample("setitem", put, lambda: [data(2, 3)]))
+    return out
+
+
+def modules() -> list[Sample]:
+    """Constructors of modules and optimizers followed by a call, all arguments open to bending."""
+
+    def build(cls: Any) -> Callable[..., Any]:
+        def call(inp: Any, *args: Any) -> Any:
+            m = cls(*args)
+            return m(inp)
+
+        return call
+
+    image = lambda: data(2, 4, 6, 6)  # noqa: E731
+    table: list[tuple[str, Any, Callable[[], list[Any]]]] = [
+        ("Conv2d", M.Conv2d, lambda: [image(), 4, 8, 3, 1, 1, 1, 1]),
+        ("ConvTranspose2d", M.ConvTranspose2d, lambda: [image(), 4, 8, 3, 1, 1]),
+        ("Linear", M.Linear, lambda: [data(2, 3), 3, 4]),
+        ("BatchNorm2d", M.BatchNorm2d, lambda: [image(), 4, 1e-5, 0.9]),
+        ("BatchNorm1d", M.BatchNorm1d, lambda: [data(2, 3), 3]),
+        ("LayerNorm", M.LayerNorm, lambda: [data(2, 3), 3, 1e-5]),
+        ("GroupNorm", M.GroupNorm, lambda: [image(), 2, 4]),
+        ("InstanceNorm", M.InstanceNorm, lambda: [image(), 4]),
+        ("MaxPool2d", M.MaxPool2d, lambda: [image(), 2, 2, 0]),
+        ("AvgPool2d", M.AvgPool2d, lambda: [image(), 2, 2, 0]),
+        ("AdaptiveAvgPool2d", M.AdaptiveAvgPool2d, lambda: [image(), 2]),
+        ("Dropout", M.Dropout, lambda: [data(2, 3), 0.5]),
+        ("Embedding", M.Embedding, lambda: [ints(0, 1), 4, 3]),
+        ("Softmax", M.Softmax, lambda: [data(2, 3), 1]),
+        ("LeakyReLU", M.LeakyReLU, lambda: [data(2, 3), 0.1]),
+    ]
+    out = [Sample(n, build(c), a) for n, c, a in table]
+
+    def step(cls: Any) -> Callable[..., Any]:
+        def call(grad: Any, *args: Any) -> Any:
+            p = mge.Parameter([1.0, 2.0])
+            p.grad = grad
+            cls([p], *args).step()
+            return p
+
+        return call
+
+    out += [
+        Sample("SGD", step(optim.SGD), lambda: [T([1.0, 2.0]), 0.1, 0.9, 0.1]),
+        Sample("Adam", step(optim.Adam), lambda: [T([1.0, 2.0]), 0.1, (0.9, 0.99), 1e-8, 0.1]),
+        Sample("AdamW", step(optim.AdamW), lambda: [T([1.0, 2.0]), 0.1, (0.9, 0.99), 1e-8, 0.1]),
+    ]
+    return out
