@@ -7,7 +7,7 @@ and NumPy < 2):
 
 The cases are blocks of statements, separated by blank lines, whose last line is an expression;
 lines that start with ``#`` are remarks (``cases.py`` says which mean something). Each runs in a
-fresh namespace; after a case that raises, the next one gets a fresh process, and a case that ends
+fresh namespace; after an error of the native part the next one gets a fresh process, and one that ends
 its process is recorded as such: the reference does both.
 """
 
@@ -17,6 +17,8 @@ import signal
 import subprocess
 import sys
 
+# Errors of its native part stay with the process that raised them; those of its Python part do not.
+POISONING = ("RuntimeError", "AsyncError", "SystemError")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 PRELUDE = """
@@ -150,7 +152,7 @@ def worker():
         signal.alarm(0)
         sys.stdout.write("@@" + json.dumps(result) + "\n")
         sys.stdout.flush()
-        if result["is"] == "raises":
+        if result["is"] == "raises" and result["text"] in POISONING:
             return
 
 
@@ -174,7 +176,7 @@ class Asker:
         for line in self.process.stdout:
             if line.startswith("@@"):
                 result = json.loads(line[2:])
-                if result["is"] == "raises":
+                if result["is"] == "raises" and result["text"] in POISONING:
                     self.close()
                 return result
         code = self.process.wait()

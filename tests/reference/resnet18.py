@@ -5,12 +5,12 @@ Run with the reference release it prints the losses that test_resnet18.py holds 
     python resnet18.py
 """
 
+import megengine.module as M
+import megengine.optimizer as optim
 import numpy as np
 
 import megengine as mge
 import megengine.functional as F
-import megengine.module as M
-import megengine.optimizer as optim
 from megengine.autodiff import GradManager
 
 
@@ -78,7 +78,7 @@ def train(steps=3, batch=4, size=64):
     net = ResNet18()
     set_weights(net)
     gm = GradManager().attach(net.parameters())
-    opt = optim.SGD(net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+    opt = optim.SGD(net.parameters(), lr=0.0005, momentum=0.9, weight_decay=1e-4)
     rng = np.random.RandomState(1)
     losses = []
     for _ in range(steps):

@@ -6,9 +6,10 @@ import numpy as np
 
 from tests.reference.resnet18 import train
 
-# What the reference release prints for resnet18.py; the last is the mean |logit| in evaluation.
-LOSSES = [2.6730418, 2.3966618, 2.5967197]
-LOGITS = 9.6994667
+# What the reference release prints for resnet18.py (its fast and its plain kernels agree to 1e-5
+# here); the last is the mean |logit| in evaluation.
+LOSSES = [2.6730418, 2.5332727, 2.459101]
+LOGITS = 7.2313814
 
 
 def test_three_steps() -> None:

@@ -57,16 +57,47 @@ def tensors_like(x: mge.Tensor) -> list[Any]:
     """Wrong, odd and special things to put in the place of a Tensor."""
     shape = tuple(x.shape)
     more: list[Any] = [
-        F.zeros((0,)), F.zeros((0, *shape)), F.zeros(shape[:-1] + (0,)), T(1.5), data(1), data(2, 1),
-        data(*shape, 1), data(1, *shape), data(*(s + 1 for s in shape)), data(*(1,) * 7), data(3, 2),
-        F.full(shape, float("nan")), F.full(shape, float("inf")), F.full(shape, 3e38),
-        T(np.zeros(shape, "int32")), T(np.ones(shape, "uint8")), T(np.ones(shape, "bool")),
-        T(np.full(shape, 99, "int32")), T(np.full(shape, -99, "int32")), T(np.full(shape, 2**31 - 1, "int32")),
-        T(np.full(shape, -(2**31), "int32")), T(np.full(shape, -128, "int8")),
-        T(np.ones(shape, "float16")), T(np.ones(shape), dtype="float64"), T(np.ones(shape, "int64"), dtype="int64"),
-        T(np.ones(shape, "float32")).astype("bfloat16"), T(np.ones(shape, "int16")), T(np.ones(shape, "uint16")),
-        None, "a", 3, 2.5, [], [1.0, 2.0], [x, x], np.ones(shape), np.array(["a"]), object(), {}, [[1], [1, 2]],
-    ]  # fmt: skip
+        F.zeros((0,)),
+        F.zeros((0, *shape)),
+        F.zeros(shape[:-1] + (0,)),
+        T(1.5),
+        data(1),
+        data(2, 1),
+        data(*shape, 1),
+        data(1, *shape),
+        data(*(s + 1 for s in shape)),
+        data(*(1,) * 7),
+        data(3, 2),
+        F.full(shape, float("nan")),
+        F.full(shape, float("inf")),
+        F.full(shape, 3e38),
+        T(np.zeros(shape, "int32")),
+        T(np.ones(shape, "uint8")),
+        T(np.ones(shape, "bool")),
+        T(np.full(shape, 99, "int32")),
+        T(np.full(shape, -99, "int32")),
+        T(np.full(shape, 2**31 - 1, "int32")),
+        T(np.full(shape, -(2**31), "int32")),
+        T(np.full(shape, -128, "int8")),
+        T(np.ones(shape, "float16")),
+        T(np.ones(shape), dtype="float64"),
+        T(np.ones(shape, "int64"), dtype="int64"),
+        T(np.ones(shape, "float32")).astype("bfloat16"),
+        T(np.ones(shape, "int16")),
+        T(np.ones(shape, "uint16")),
+        None,
+        "a",
+        3,
+        2.5,
+        [],
+        [1.0, 2.0],
+        [x, x],
+        np.ones(shape),
+        np.array(["a"]),
+        object(),
+        {},
+        [[1], [1, 2]],
+    ]
     if shape and 0 not in shape:
         view = data(*(2 * s for s in shape))[tuple(slice(None, None, -2) for _ in shape)]
         more += [view, F.broadcast_to(T(1.0), shape)]
@@ -114,11 +145,22 @@ def op_calls() -> Iterator[tuple[str, Any]]:
     """Each registered op, with hostile fields and inputs."""
     rng = random.Random(0)
     inputs = [
-        lambda: data(2, 3), lambda: data(2, 4, 6, 6), lambda: data(4, 4, 3, 3), lambda: data(3),
-        lambda: T(1.5), lambda: F.zeros((0, 3)), lambda: ints(0, 1), lambda: ints(9, -9), lambda: T([True, False]),
-        lambda: data(1, 4, 1, 1), lambda: data(2, 3).astype("float16"), lambda: T(np.ones((2, 3)), dtype="float64"),
-        lambda: data(1, 1, 1, 1, 1, 1, 1, 2), lambda: data(6, 2)[::-2], lambda: F.broadcast_to(T(1.0), (2, 3)),
-    ]  # fmt: skip
+        lambda: data(2, 3),
+        lambda: data(2, 4, 6, 6),
+        lambda: data(4, 4, 3, 3),
+        lambda: data(3),
+        lambda: T(1.5),
+        lambda: F.zeros((0, 3)),
+        lambda: ints(0, 1),
+        lambda: ints(9, -9),
+        lambda: T([True, False]),
+        lambda: data(1, 4, 1, 1),
+        lambda: data(2, 3).astype("float16"),
+        lambda: T(np.ones((2, 3)), dtype="float64"),
+        lambda: data(1, 1, 1, 1, 1, 1, 1, 2),
+        lambda: data(6, 2)[::-2],
+        lambda: F.broadcast_to(T(1.0), (2, 3)),
+    ]
     for info in _core.op_types():
         kind = getattr(builtin, info["name"])
         for turn in range(70):
