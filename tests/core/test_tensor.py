@@ -106,7 +106,19 @@ def test_bfloat16_is_ml_dtypes():
     assert back.tolist() == [1.5, -2.0]
 
 
-DTYPES = ["float32", "float16", "bfloat16", "float64", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool"]
+DTYPES = [
+    "float32",
+    "float16",
+    "bfloat16",
+    "float64",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "int64",
+    "bool",
+]
 
 
 @pytest.mark.parametrize("a", DTYPES)

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import megengine.module as M
-import megengine.optimizer as optim
 import numpy as np
 import pytest
 
 import megengine as mge
 import megengine.functional as F
+import megengine.module as M
+import megengine.optimizer as optim
 from megengine.autodiff import GradManager
 
 T = mge.tensor

@@ -6,9 +6,9 @@ and NumPy < 2):
     python record.py            # cases/*.txt -> answers.json
 
 The cases are blocks of statements, separated by blank lines, whose last line is an expression;
-lines that start with ``#`` are remarks (``cases.py`` says which mean something). Each runs in a
-fresh namespace; after an error of the native part the next one gets a fresh process, and one that ends
-its process is recorded as such: the reference does both.
+lines that start with ``#`` are remarks (test_reference.py says which mean something). Each runs in
+a fresh namespace; after an error of the native part the next one gets a fresh process, and one that
+ends its process is recorded as such: the reference does both.
 """
 
 import json

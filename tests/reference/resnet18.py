@@ -5,12 +5,12 @@ Run with the reference release it prints the losses that test_resnet18.py holds 
     python resnet18.py
 """
 
-import megengine.module as M
-import megengine.optimizer as optim
 import numpy as np
 
 import megengine as mge
 import megengine.functional as F
+import megengine.module as M
+import megengine.optimizer as optim
 from megengine.autodiff import GradManager
 
 

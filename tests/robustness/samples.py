@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import megengine.module as M
-import megengine.optimizer as optim
 import numpy as np
 
 import megengine as mge
 import megengine.functional as F
+import megengine.module as M
+import megengine.optimizer as optim
 
 T = mge.tensor
 
