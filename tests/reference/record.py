@@ -48,8 +48,11 @@ def vjp(f, *xs, **kw):
         y = f(*xs)
         ys = y if isinstance(y, (tuple, list)) else [y]
         ys = [v for v in ys if "float" in str(v.dtype)]
-        dys = [T(rand(7 + i, *v.shape) if v.ndim else np.float32(1.5)).astype(v.dtype) for i, v in
-        enumerate(ys)] gm.backward(list(ys), dys)
+        dys = []
+        for i, v in enumerate(ys):
+            dy = rand(7 + i, *v.shape) if v.ndim else np.float32(1.5)
+            dys.append(T(dy).astype(v.dtype))
+        gm.backward(list(ys), dys)
     return (y,) + tuple(x.grad for x in follow)
 """
 
