@@ -27,8 +27,7 @@ class Labels {
     const std::int64_t limit = std::min<std::int64_t>(classes, std::numeric_limits<int>::max());
     for (std::int64_t i = 0; i < v.size(); ++i) {
       if (in[i] < 0 || in[i] >= limit) {
-        fail_index(op, "expected labels in [0, ", limit, ") for ", classes, " classes, got ",
-                   in[i]);
+        fail_index(op, "label ", in[i], " is out of range for the class axis of size ", classes);
       }
       out[i] = static_cast<std::int32_t>(in[i]);
     }

@@ -42,11 +42,16 @@ def _reduce(loss: Tensor, reduction: str) -> Tensor:
     return sum(loss) if reduction == "sum" else loss
 
 
+def _as_given(loss: Tensor, *inputs: Any) -> Any:
+    """The loss; as a NumPy value where nothing that went in was a tensor."""
+    return loss if any(isinstance(x, Tensor) for x in inputs) else loss.numpy()[()]
+
+
 def l1_loss(pred: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
     r"""The absolute difference, :math:`|pred - label|`.
 
     Args:
-        pred: a tensor or array.
+        pred: a tensor or array; two arrays of NumPy give a NumPy value.
         label: another, of a shape that broadcasts.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -55,14 +60,14 @@ def l1_loss(pred: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
     Tensor(3.0, device=xpux:0)
     """
     _check_reduction("l1_loss", reduction)
-    return _reduce(abs(_as_tensor(pred) - label), reduction)
+    return _as_given(_reduce(abs(_as_tensor(pred) - label), reduction), pred, label)
 
 
 def square_loss(pred: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
     r"""The squared difference, :math:`(pred - label)^2`.
 
     Args:
-        pred: a tensor or array.
+        pred: a tensor or array; two arrays of NumPy give a NumPy value.
         label: another, of a shape that broadcasts.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -72,7 +77,7 @@ def square_loss(pred: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
     """
     _check_reduction("square_loss", reduction)
     difference = _as_tensor(pred) - label
-    return _reduce(difference * difference, reduction)
+    return _as_given(_reduce(difference * difference, reduction), pred, label)
 
 
 @lru_cache(maxsize=1024)
