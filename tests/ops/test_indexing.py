@@ -516,6 +516,17 @@ def test_nonzero() -> None:
             np.testing.assert_array_equal(a, b)
 
 
+def test_non_zero() -> None:
+    x = mge.tensor([[1.0, 0.0], [2.0, 3.0]])
+    places = F.non_zero(x)
+    assert isinstance(places, mge.Tensor)
+    assert places.numpy().tolist() == [[0, 0], [1, 0], [1, 1]]
+    assert places.dtype == np.int32
+    assert x[F.non_zero(x > 1, as_tuple=True)].numpy().tolist() == [2, 3]
+    assert F.non_zero(F.zeros((2, 3))).shape == (0, 2)
+    assert F.non_zero(mge.tensor(True)).shape == (1, 0)
+
+
 def test_where_dtypes() -> None:
     m = mge.tensor([True, False])
     half = F.ones((2,), dtype="float16")

@@ -31,6 +31,7 @@ __all__ = [
     "indexing_one_hot",
     "linspace",
     "meshgrid",
+    "non_zero",
     "one_hot",
     "ones",
     "ones_like",
@@ -684,6 +685,32 @@ def cond_take(mask: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     (Tensor([1 3 4], dtype=int32, device=xpux:0), Tensor([0 2 3], dtype=int32, device=xpux:0))
     """
     return _core.cond_take(mask, x)
+
+
+def non_zero(condition: Tensor, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+    """The positions of the elements that are not 0 (or are true), in row-major order.
+
+    Args:
+        condition: the input.
+        as_tuple: whether to return a vector for each axis, fit to index ``condition`` with.
+
+    Returns:
+        an int32 tensor of shape (number of positions, number of axes), or a tuple of its columns.
+
+    >>> import megengine as mge
+    >>> import megengine.functional as F
+    >>> F.non_zero(mge.tensor([[1, 0], [2, 3]]))
+    Tensor([[0 0]
+     [1 0]
+     [1 1]], dtype=int32, device=xpux:0)
+    """
+    mask = _expect_tensor("non_zero", "condition", condition)
+    places = _core.nonzero(mask if mask.dtype == np.bool_ else mask != 0)
+    if as_tuple:
+        return tuple(places)
+    if not places:
+        return _core.full((int(mask.item() != 0), 0), 0, "int32", mask.device)
+    return _core.stack(places, 1, None)
 
 
 def gather(inp: Tensor, axis: int, index: Tensor) -> Tensor:
