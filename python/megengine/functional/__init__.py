@@ -12,6 +12,6 @@ from .matrix import *
 from .metric import *
 from .nn import *
 from .tensor import *
-from . import loss, metric, nn  # isort: skip
+
 from .metric import *  # isort: skip
 from .nn import *  # isort: skip
