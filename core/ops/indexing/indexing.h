@@ -5,6 +5,7 @@
 // before anything is written. Written values are cast to the dtype of the tensor.
 #pragma once
 
+#include <array>
 #include <limits>
 
 #include "core/op/op.h"
@@ -156,6 +157,26 @@ struct IndexingSetOneHot {
 Values execute(const IndexingSetOneHot& op, Values& in);
 Values decompose(const IndexingSetOneHot& op, const Values& in);
 DECLARE_OP(IndexingSetOneHot);
+
+// The indexing ops as the reference's builtin.Subtensor(items=...) and its kin take them: bounds
+// and positions are further inputs. An item is axis * 16 + 1 (has a start) + 2 (a stop) + 4 (a
+// step) + 8 (a position or, for the *_vec modes, an index array); the inputs come in that order.
+struct IndexItems {
+  enum class Mode : std::uint8_t { get, set, incr, get_vec, set_vec, incr_vec };
+  Mode mode = Mode::get;
+  Dims items{};
+  static constexpr OpTraits traits{.name = "IndexItems"};
+  static constexpr auto fields =
+      field_list(field("mode", &IndexItems::mode), field("items", &IndexItems::items));
+};
+template <>
+struct EnumNames<IndexItems::Mode> {
+  static constexpr std::array<const char*, 6> names = {"get",     "set",     "incr",
+                                                       "get_vec", "set_vec", "incr_vec"};
+};
+Values execute(const IndexItems& op, Values& in);
+Values decompose(const IndexItems& op, const Values& in);
+DECLARE_OP(IndexItems);
 
 // The positions of the true elements of a mask: an integer vector for each axis, in row-major
 // order.

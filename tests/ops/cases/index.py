@@ -458,4 +458,57 @@ ADVANCED = [
     ),
 ]
 
-RECORDS = SHAPES + BASIC + ADVANCED
+ITEMS = [
+    Record(
+        "items-get",
+        fn=lambda x, a, b: one(
+            builtin.Subtensor(
+                items=[(0, False, False, False, True), (1, True, False, True, False)]
+            ),
+            x,
+            a,
+            b,
+            mge.tensor(2),
+        ),
+        ref=lambda x, a, b: x[a, b::2],
+        inputs=lambda rng: [rng.standard_normal((3, 5)), np.array(1), np.array(-3)],
+        layouts=False,
+        empty=False,
+        ops=("IndexItems",),
+    ),
+    Record(
+        "items-set-vec",
+        fn=lambda x, v, a, i: one(
+            builtin.IndexingSetMultiAxisVec(
+                [(0, True, False, False, False), (1, False, False, False, True)]
+            ),
+            x,
+            v,
+            a,
+            i,
+        ),
+        ref=lambda x, v, a, i: put_ref(x, (slice(a, None), i), v),
+        inputs=lambda rng: [
+            rng.standard_normal((3, 4)),
+            rng.standard_normal((2, 5)),
+            np.array(1),
+            rng.integers(-4, 4, 5),
+        ],
+        layouts=False,
+        empty=False,
+        ops=("IndexItems",),
+    ),
+    Record(
+        "items-incr",
+        fn=lambda x, v, a: one(
+            builtin.IncrSubtensor(items=[(1, False, True, False, False)]), x, v, a
+        ),
+        ref=lambda x, v, a: put_ref(x, np.s_[:, :a], x[:, :a] + v),
+        inputs=lambda rng: [rng.standard_normal((3, 4)), rng.standard_normal(2), np.array(2)],
+        layouts=False,
+        empty=False,
+        ops=("IndexItems",),
+    ),
+]
+
+RECORDS = SHAPES + BASIC + ADVANCED + ITEMS

@@ -53,3 +53,34 @@ for _info in op_types():
     globals()[_info["name"]] = _op_class(_info)
     __all__.append(_info["name"])
 del _info
+
+
+def _with_items(native: type[OpDef], mode: str) -> type[OpDef]:
+    """An indexing op that also takes the reference's ``items``.
+
+    An item is (axis, whether there is a start, a stop, a step, a position); these are further
+    inputs of the op then.
+    """
+
+    def new(cls: type[OpDef], items: Any = None, **fields: Any) -> OpDef:
+        if items is None:
+            return native(**fields)
+        codes = [
+            axis * 16 + sum(bool(flag) << bit for bit, flag in enumerate(flags))
+            for axis, *flags in items
+        ]
+        return globals()["IndexItems"](mode=mode, items=codes)
+
+    return type(native.__name__, (), {"__new__": new, "__doc__": native.__doc__})  # type: ignore[return-value]
+
+
+for _name, _mode in {
+    "Subtensor": "get",
+    "SetSubtensor": "set",
+    "IncrSubtensor": "incr",
+    "IndexingMultiAxisVec": "get_vec",
+    "IndexingSetMultiAxisVec": "set_vec",
+    "IndexingIncrMultiAxisVec": "incr_vec",
+}.items():
+    globals()[_name] = _with_items(globals()[_name], _mode)
+del _name, _mode
