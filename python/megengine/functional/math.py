@@ -19,12 +19,12 @@ import numpy as np
 from .._core import OpDef
 from .._core import apply as _apply
 from .._core import call as _call
+from .._core import where as _where
 from ..core.ops import builtin
 from ..tensor import Tensor
 from .elemwise import abs as _abs
 from .elemwise import maximum as _maximum
 from .matrix import dot, matmul
-from .tensor import where
 
 __all__ = [
     "argmax",
@@ -92,6 +92,11 @@ def _norm_op(axis: _AxisKey, keepdims: bool) -> OpDef:
 def _position_op(name: str, axis: _AxisKey, keepdims: bool) -> OpDef:
     op: OpDef = getattr(builtin, name)(axis=axis, keepdim=keepdims)
     return op
+
+
+@lru_cache(maxsize=4096)
+def _topk_op(k: int, descending: bool, kth_only: bool) -> OpDef:
+    return builtin.TopK(k=k, descending=descending, kth_only=kth_only)
 
 
 # ---- sums, means, extremes ----------------------------------------------------------------------
@@ -297,13 +302,13 @@ def norm(
 def _p_norm(magnitude: Tensor, p: float, axis: Axis, keepdims: bool) -> Tensor:
     """(sum(magnitude ** p)) ** (1 / p), scaled so that powers stay in range."""
     scale = max(magnitude, axis, True).detach()
-    scale = where(_call(_LESS, 0.0, scale), scale, 1.0)
-    scale = where(_call(_LESS, scale, math.inf), scale, 1.0)
+    scale = _where(_call(_LESS, 0.0, scale), scale, 1.0)
+    scale = _where(_call(_LESS, scale, math.inf), scale, 1.0)
     total = sum((magnitude / scale) ** p, axis, True)
     # The root of 0 has no slope; the norm of a zero vector gets none.
     positive = _call(_LESS, 0.0, total)
-    root = where(positive, total, 1.0) ** (1.0 / p)
-    out = where(positive, root, 0.0) * scale
+    root = _where(positive, total, 1.0) ** (1.0 / p)
+    out = _where(positive, root, 0.0) * scale
     return out if keepdims else sum(out, axis)
 
 
@@ -391,8 +396,7 @@ def topk(
     wanted = operator.index(k)
     if inp.ndim > 0:
         wanted = builtins.min(wanted, inp.shape[-1])
-    op = builtin.TopK(k=wanted, descending=bool(descending), kth_only=bool(kth_only))
-    values, positions = _apply(op, inp)
+    values, positions = _apply(_topk_op(wanted, bool(descending), bool(kth_only)), inp)
     return values, positions
 
 
