@@ -102,18 +102,16 @@ def main():
     images, test_images, labels, test_labels = train_test_split(
         images, labels.astype("int32"), test_size=0.2, random_state=SEED, stratify=labels
     )
-    net = Net()
+    net, fresh = Net(), Net()
     losses, accuracies = train(net, images, labels, test_images, test_labels)
     OUT.mkdir(exist_ok=True)
     mge.save(net.state_dict(), OUT / "digits.pkl")
-    fresh = Net()
     fresh.load_state_dict(mge.load(OUT / "digits.pkl"))
     predictions = predict(fresh, test_images)
     assert np.array_equal(predictions, predict(net, test_images))
     draw(losses, accuracies, test_images, test_labels, predictions)
-    print(
-        f"accuracy on {len(test_labels)} held-out digits: {np.mean(predictions == test_labels):.2%}"
-    )
+    accuracy = np.mean(predictions == test_labels)
+    print(f"accuracy on {len(test_labels)} held-out digits: {accuracy:.2%}")
     print(f"wrote the checkpoint {OUT / 'digits.pkl'} and the picture {OUT / 'digits.png'}")
 
 
