@@ -41,7 +41,7 @@ LIMITS = {
     "asinh": 0.51,
     "acosh": 0.51,
     "atanh": 0.51,
-    "erf": 1.0,
+    "erf": 1.6,
     "erfc": 0.51,
     "erfinv": 0.7,
     "erfcinv": 0.9,

@@ -232,25 +232,24 @@ MGE_LANE float log(float x) {
 }
 MGE_LANE double log(double x) { return std::log(x); }
 
-// log(1 + x): x and 1 are scaled by the exponent of 1 + x before they are added, which loses
-// nothing.
+// log(1 + x): x and 1 are scaled by the exponent of 1 + x before they are added, which loses nothing.
 MGE_LANE float log1p(float x) {
   const float one_more = x + 1.0f;
   const std::uint32_t k =
       (std::bit_cast<std::uint32_t>(one_more) - 0x3f3504f3u) & 0xff800000u;  // exponent, in place
-  const float down = std::bit_cast<float>(0x3f800000u - k);                  // 2^-k
+  // 2^(2 - k): 2^-k itself may be subnormal.
+  const float down = std::bit_cast<float>(0x40800000u - k);
   const float e = static_cast<float>(static_cast<std::int32_t>(k) >> 23);
-  const bool huge = x > 1.0e37f;  // 2^-k would be subnormal; the 1 does not matter there
-  const float f = fma(x, down, down - 1.0f), u = f * f;
+  const float f = fma(0.25f * x, down, fma(0.25f, down, -1.0f)), u = f * f;
   const float p = poly(f, 3.333331347e-01f, -2.500008047e-01f, 2.000211477e-01f, -1.666418165e-01f,
                        1.421682090e-01f, -1.246788129e-01f, 1.196584180e-01f, -1.135261282e-01f,
                        6.203671917e-02f);
   float r = fma(u * f, p, e * 1.428606820e-06f);
   r = fma(u, -0.5f, r) + f;
   r = fma(e, 0.693145752f, r);
-  r = huge ? log(x) : r;
+  r = x == kInf<float> ? x : r;
   r = x == -1.0f ? -kInf<float> : r;
-  r = x == 0 ? x : r;
+  r = abs(x) < 2.98023224e-08f ? x : r;  // 2^-25
   return x >= -1.0f ? r : kNaN<float>;
 }
 MGE_LANE double log1p(double x) { return std::log1p(x); }
@@ -468,11 +467,6 @@ MGE_LANE float erf_poly(float u) {
   return poly(u, 1.283791661e-01f, -3.761263192e-01f, 1.128370091e-01f, -2.686078660e-02f,
               5.206132773e-03f, -8.212813991e-04f, 8.702273772e-05f);
 }
-MGE_LANE float erf(float x) {
-  const float z = abs(x), u = z * z;
-  const float far = static_cast<float>(1 - wide_erfc(z));
-  return copysign(z < 0.9f ? fma(z, erf_poly(u), z) : far, x);
-}
 MGE_LANE double erf(double x) { return std::erf(x); }
 MGE_LANE float erfc(float x) {
   const double r = wide_erfc(abs(static_cast<double>(x)));
@@ -496,6 +490,13 @@ MGE_LANE ExpParts normal_tail(float x) {
            5.00709812241356862e-03f, -3.50864980293152907e-04f, -8.33123745983172328e-04f,
            -2.23056721422735312e-05f, 1.32876736979117848e-04f, 3.48848350995288760e-05f);
   return {fma(-0.5f * rest, e.mantissa, e.mantissa) * (p / fma(1.5f, z, 1.0f)), e.exponent};
+}
+MGE_LANE float erf(float x) {
+  const float z = abs(x);
+  const float bounded = z > 5.0f ? 5.0f : z;
+  const ExpParts tail = normal_tail(bounded * 1.41421356f);
+  const float far = fma(-2.0f * tail.mantissa, power_of_two(tail.exponent), 1.0f);
+  return copysign(z < 0.9f ? fma(z, erf_poly(z * z), z) : far, x);
 }
 // The normal distribution function near 0, where it would lose digits as 1 - tail.
 MGE_LANE float normal_middle(float x) {
@@ -607,19 +608,16 @@ MGE_LANE Quotient<float> divide(float a, float b) {
   double q = floor(x / y);
   double r = fma(-q, y, x);  // exact
   // x / y may have been rounded up to a whole number.
-  const bool over = y > 0 ? r < 0 : r > 0;
+  const bool over = r * y < 0;
   q = over ? q - 1 : q;
   r = over ? r + y : r;
-  const bool plain = abs(x) < kInf<double> && abs(y) < kInf<double>;
-  // A finite number over infinity: 0 or -1; everything else that is not plain is NaN.
-  const bool same_side = (x >= 0) == (y > 0) || x == 0;
-  const double inf_q = same_side ? 0.0 : -1.0, inf_r = same_side ? x : y;
-  const bool over_inf = abs(x) < kInf<double> && abs(y) == kInf<double>;
-  q = plain ? q : over_inf ? inf_q : kNaN<double>;
-  r = plain ? r : over_inf ? inf_r : kNaN<double>;
-  q = y == 0 ? x / y : q;
-  r = y == 0 ? kNaN<double> : r;
-  return {static_cast<float>(q), static_cast<float>(r == 0 ? copysign(r, y) : r)};
+  // A finite number over infinity is 0 or just below; infinity over anything is NaN.
+  const bool apart = x * y < 0;
+  const bool by_inf = (abs(y) == kInf<double>) & (abs(x) < kInf<double>);
+  q = (r != r) & (y != 0) ? kNaN<double> : q;
+  q = by_inf ? (apart ? -1.0 : 0.0) : q;
+  r = by_inf ? (apart ? y : x) : r;
+  return {static_cast<float>(q), static_cast<float>(r == 0 ? copysign(0.0, y) : r)};
 }
 inline Quotient<double> divide(double a, double b) {
   if (b == 0) return {a / b, kNaN<double>};
