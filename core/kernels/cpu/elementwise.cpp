@@ -14,8 +14,6 @@ namespace {
 // Elements of a block: six buffers of it take at most 48 KiB, usually two or three of 4 KiB.
 constexpr std::int64_t kBlock = 1024;
 constexpr std::int64_t kBufferBytes = kBlock * 8;
-// Up to so many elements, a number beside a tensor is written out instead of walking blocks.
-constexpr std::int64_t kSmall = 256;
 // A strided operand whose neighbours lie along another axis is copied by a blocked transpose first
 // where it has so many elements.
 constexpr std::int64_t kTransposeFirst = 16384;
@@ -289,26 +287,50 @@ bool lies_as(const View& in, const MutView& out, bool row_major) {
   return row_major ? in.row_major() : in.strides == out.strides && is_dense(out.shape, out.strides);
 }
 
+// Flat operands beside single numbers (bit k of `numbers`), which are written out once per thread.
+void run_with_numbers(ElementMode mode, ElementRun run, const void* const* in, int inputs,
+                      unsigned numbers, void* out, DType in_dtype, DType out_dtype,
+                      std::int64_t n) {
+  const std::int64_t in_size = size_of(in_dtype), out_size = size_of(out_dtype);
+  parallel_for(n, grain(mode), [=](std::int64_t begin, std::int64_t end) {
+    alignas(64) char repeated[kMaxOperands][kBufferBytes];
+    const void* data[kMaxOperands];
+    for (int k = 0; k < inputs; ++k) {
+      if (!(numbers >> k & 1u)) continue;
+      MGE_DISPATCH(gather_run)(in[k], 0, repeated[k], std::min(kBlock, end - begin), in_size);
+      data[k] = repeated[k];
+    }
+    for (std::int64_t i = begin; i < end; i += kBlock) {
+      for (int k = 0; k < inputs; ++k) {
+        if (!(numbers >> k & 1u)) data[k] = at(in[k], i * in_size);
+      }
+      run(data, at(out, i * out_size), std::min(kBlock, end - i));
+    }
+  });
+}
+
 void run_any(ElementMode mode, ElementRun run, Views in, const MutView& out) {
   const std::int64_t n = out.size();
   if (n == 0) return;
   const DType dtype = in.back().dtype;
   if (is_low_float(dtype) || mode == ElementMode::WHERE) return run_strided(mode, run, in, out);
   const bool row_major = out.row_major();
+  // Numbers go with any dense output: its order does not matter to them.
+  const bool dense = row_major || is_dense(out.shape, out.strides);
   const void* data[kMaxOperands];
-  alignas(64) char repeated[kMaxOperands][kSmall * 8];
+  unsigned numbers = 0;
   for (std::size_t k = 0; k < in.size(); ++k) {
-    if (lies_as(in[k], out, row_major)) {
-      data[k] = in[k].data;
-    } else if (n <= kSmall && in[k].size() == 1 && row_major) {
-      // A number beside a small tensor.
-      MGE_DISPATCH(gather_run)(in[k].data, 0, repeated[k], n, size_of(dtype));
-      data[k] = repeated[k];
-    } else {
-      return run_strided(mode, run, in, out);
-    }
+    data[k] = in[k].data;
+    if (lies_as(in[k], out, row_major)) continue;
+    if (!dense || in[k].size() != 1) return run_strided(mode, run, in, out);
+    numbers |= 1u << k;
   }
-  elementwise_flat(run, mode, data, static_cast<int>(in.size()), out.data, dtype, out.dtype, n);
+  const int inputs = static_cast<int>(in.size());
+  if (numbers) {
+    run_with_numbers(mode, run, data, inputs, numbers, out.data, dtype, out.dtype, n);
+  } else {
+    elementwise_flat(run, mode, data, inputs, out.data, dtype, out.dtype, n);
+  }
 }
 
 }  // namespace
