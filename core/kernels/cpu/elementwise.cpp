@@ -14,6 +14,10 @@ namespace {
 // Elements of a block: six buffers of it take at most 48 KiB, usually two or three of 4 KiB.
 constexpr std::int64_t kBlock = 1024;
 constexpr std::int64_t kBufferBytes = kBlock * 8;
+// Results of so many bytes, which no cache keeps until they are read, are written around the
+// caches: that saves reading the lines that are about to be overwritten (measured: 20 % of a large
+// add).
+constexpr std::int64_t kStreamBytes = std::int64_t{1} << 25;
 // A strided operand whose neighbours lie along another axis is copied by a blocked transpose first
 // where it has so many elements.
 constexpr std::int64_t kTransposeFirst = 16384;
@@ -23,6 +27,7 @@ using Loop = NdLoop<kMaxOperands + 1>;  // operand 0 is the output
 const char* at(const void* p, std::int64_t bytes) { return static_cast<const char*>(p) + bytes; }
 char* at(void* p, std::int64_t bytes) { return static_cast<char*>(p) + bytes; }
 
+constexpr std::int64_t kCheapGrain = 32768;
 // Fewer elements than this are not worth a thread: it costs some 5 us to wake one.
 std::int64_t grain(ElementMode mode) {
   using M = ElementMode;
@@ -370,10 +375,23 @@ void elementwise_flat(ElementRun run, ElementMode mode, const void* const* in, i
     return;
   }
   const std::int64_t in_size = size_of(in_dtype), out_size = size_of(out_dtype);
+  bool stream = inputs > 1 && least == kCheapGrain && n * out_size >= kStreamBytes;
+  for (int k = 0; k < inputs; ++k) stream &= in[k] != out;
   parallel_for(n, least, [=](std::int64_t begin, std::int64_t end) {
-    const void* shifted[kMaxOperands];
-    for (int k = 0; k < inputs; ++k) shifted[k] = at(in[k], begin * in_size);
-    run(shifted, at(out, begin * out_size), end - begin);
+    const void* data[kMaxOperands];
+    if (!stream) {
+      for (int k = 0; k < inputs; ++k) data[k] = at(in[k], begin * in_size);
+      run(data, at(out, begin * out_size), end - begin);
+      return;
+    }
+    alignas(64) char computed[kBufferBytes];
+    for (std::int64_t i = begin; i < end; i += kBlock) {
+      const std::int64_t some = std::min(kBlock, end - i);
+      for (int k = 0; k < inputs; ++k) data[k] = at(in[k], i * in_size);
+      run(data, computed, some);
+      MGE_DISPATCH(stream_run)(computed, at(out, i * out_size), some * out_size);
+    }
+    MGE_DISPATCH(stream_end)();
   });
 }
 

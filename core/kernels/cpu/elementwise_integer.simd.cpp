@@ -78,6 +78,30 @@ void narrow_low(const float* in, void* out, DType dtype, std::int64_t n) {
   }
 }
 
+void stream_run(const void* in, void* out, std::int64_t bytes) {
+  const char* from = static_cast<const char*>(in);
+  char* to = static_cast<char*>(out);
+  std::int64_t i = 0;
+#ifdef __AVX__
+  // Up to the first whole line.
+  const std::int64_t head = static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(to) & 63u);
+  i = head < bytes ? head : bytes;
+  std::memcpy(to, from, static_cast<std::size_t>(i));
+  for (; i + 64 <= bytes; i += 64) {
+    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 32));
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), low);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i + 32), high);
+  }
+#endif
+  std::memcpy(to + i, from + i, static_cast<std::size_t>(bytes - i));
+}
+void stream_end() {
+#ifdef __AVX__
+  _mm_sfence();
+#endif
+}
+
 void gather_run(const void* in, std::int64_t step, void* out, std::int64_t n, std::int64_t width) {
   switch (width) {
     case 1:

@@ -31,5 +31,8 @@ MGE_DECLARE_SIMD(void, gather_run,
 MGE_DECLARE_SIMD(void, scatter_run,
                  (const void* in, void* out, std::int64_t step, std::int64_t n,
                   std::int64_t width));
+// Copies bytes from a 64-byte aligned buffer past the caches; stream_end() before others may read.
+MGE_DECLARE_SIMD(void, stream_run, (const void* in, void* out, std::int64_t bytes));
+MGE_DECLARE_SIMD(void, stream_end, ());
 
 }  // namespace mge::cpu
