@@ -78,7 +78,7 @@ class _StderrHandler(logging.StreamHandler[Any]):
         logging.Handler.__init__(self)
 
     @property
-    def stream(self) -> IO[str]:  # type: ignore[override]
+    def stream(self) -> IO[str]:
         return sys.stderr
 
 

@@ -25,13 +25,17 @@ from .tensor import Parameter, Tensor
 
 __all__ = ["load", "save"]
 
+# The implementations in Python, whose instructions can be replaced one by one.
+_PythonPickler: Any = pickle._Pickler
+_PythonUnpickler: Any = pickle._Unpickler
+
 MapLocation = str | Mapping[str, str] | Callable[[str], str] | None
 
 
 # ---- saving -------------------------------------------------------------------------------------
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
+class _Pickler(_PythonPickler):  # type: ignore[misc]
     """Names NumPy's functions as NumPy 1 does, which NumPy 2 understands too."""
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
@@ -49,7 +53,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
         self.memoize(obj)
 
     dispatch: ClassVar[dict[Any, Any]] = {
-        **pickle._Pickler.dispatch,  # type: ignore[attr-defined]
+        **_PythonPickler.dispatch,
         types.FunctionType: save_global,
     }
 
@@ -327,7 +331,7 @@ def _array_from_state(state: Any) -> np.ndarray:
     return array.copy(order="K")
 
 
-class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined, misc]
+class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
     """Reads data and nothing else.
 
     Every opcode that could look up, call or fill in something outside the list of allowed names
@@ -335,7 +339,7 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined, misc]
     stack, and let a file set the insides of NumPy's types.
     """
 
-    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[int, Any]] = dict(_PythonUnpickler.dispatch)
 
     def __init__(self, file: Any, location: Callable[[str], str]):
         # Text of Python 2 may be bytes; latin1 keeps them as they are.

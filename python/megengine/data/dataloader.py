@@ -103,7 +103,7 @@ class _Iterator:
             yield [self._loader.dataset[index] for index in indices]
 
     def _stream(self) -> Iterator[list[Any]]:
-        items = iter(self._loader.dataset)  # type: ignore[call-overload]
+        items = iter(self._loader.dataset)
         for positions in self._loader.sampler:
             batch = list(itertools.islice(items, len(positions)))
             if not batch:

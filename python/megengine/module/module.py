@@ -385,14 +385,13 @@ class Module(metaclass=ABCMeta):
             ValueError: a value has another shape, or ``state_dict`` is neither dict nor function.
             TypeError: a value is not an array.
         """
+        values: Mapping[str, Any] = {}
+        closure: Callable[[str, Tensor], Any]
         if isinstance(state_dict, Mapping):
             values = state_dict
-
-            def closure(key: str, _: Tensor) -> Any:
-                return values.get(key)
-
+            closure = lambda key, _: values.get(key)  # noqa: E731 - the same as what users pass
         elif callable(state_dict):
-            values, closure = {}, state_dict
+            closure = state_dict
         else:
             raise ValueError(f"`state_dict` must load a dict or callable, got {type(state_dict)}")
         found: list[tuple[Tensor, np.ndarray]] = []

@@ -33,7 +33,7 @@ class Sequential(Module):
         super().__init__(**kwargs)
         self.layer_keys: list[str] = []
         if len(args) == 1 and isinstance(args[0], OrderedDict):
-            named = args[0].items()
+            named = list(args[0].items())
         else:
             named = [(str(i), module) for i, module in enumerate(args)]
         for key, module in named:

@@ -57,15 +57,15 @@ class SGD(Optimizer):
 
     def _updates(self, param_group: ParamGroup) -> None:
         momentum = param_group["momentum"]
-        rule, keys = "sgd", ()
+        rule = "sgd"
         if momentum != 0.0:
-            rule, keys = "sgd_nesterov" if self.nesterov else "sgd_momentum", ("momentum_buffer",)
+            rule = "sgd_nesterov" if self.nesterov else "sgd_momentum"
         optimizer_step(
             "SGD",
             rule,
             param_group["params"],
             self._state,
-            keys,
+            () if rule == "sgd" else ("momentum_buffer",),
             lr=param_group["lr"],
             momentum=momentum,
             weight_decay=param_group["weight_decay"],
