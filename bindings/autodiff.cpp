@@ -1,7 +1,6 @@
 // The tape, and nodes whose gradient is a Python function.
 #include "core/autodiff/tape.h"
 
-
 #include <algorithm>
 #include <memory>
 
@@ -40,11 +39,13 @@ Values call_backward(nb::handle function, const Values& dy, std::size_t inputs) 
   } else if (is_tensor(result.ptr())) {
     out.push_back(tensor_of(result.ptr()).value);
   } else {
-    for (nb::handle h : result) out.push_back(h.is_none() ? Value{} : value_of("Function.backward", h.ptr()));
+    for (nb::handle h : result)
+      out.push_back(h.is_none() ? Value{} : value_of("Function.backward", h.ptr()));
   }
   // Missing ones are None, as programs leave out those of labels and the like.
   if (out.size() > inputs) {
-    fail_value("Function.backward", "expected a gradient for each of ", inputs, " inputs, got ", out.size());
+    fail_value("Function.backward", "expected a gradient for each of ", inputs, " inputs, got ",
+               out.size());
   }
   while (out.size() < inputs) out.push_back(Value{});
   return out;
@@ -78,12 +79,14 @@ nb::object call_function(nb::object function, nb::args args) {
   const DispatchState& state = dispatch_state();
   if (state.pause_grad == 0) {
     for (Tape* tape : state.tapes) {
-      const bool follows = tape->recording() && std::any_of(inputs.begin(), inputs.end(),
-                                                            [&](const Value& v) { return tape->follows(v); });
+      const bool follows =
+          tape->recording() && std::any_of(inputs.begin(), inputs.end(),
+                                           [&](const Value& v) { return tape->follows(v); });
       if (!follows) continue;
-      tape->record("Function", inputs, values, [function, n = inputs.size()](const Values& dy, std::uint32_t) {
-        return call_backward(function, dy, n);
-      });
+      tape->record("Function", inputs, values,
+                   [function, n = inputs.size()](const Values& dy, std::uint32_t) {
+                     return call_backward(function, dy, n);
+                   });
     }
   }
   if (single) return nb::object(fresh[0]);
@@ -105,7 +108,8 @@ void bind_autodiff(nb::module_& m) {
           [](Tape& t, nb::handle ys, nb::handle dys) {
             const std::vector<Value> y = values_of("backward", ys), dy = values_of("backward", dys);
             if (y.size() != dy.size()) {
-              fail_value("backward", "expected as many gradients as outputs, got ", dy.size(), " for ", y.size());
+              fail_value("backward", "expected as many gradients as outputs, got ", dy.size(),
+                         " for ", y.size());
             }
             nb::list out;
             for (const Value& g : t.backward(y, dy)) out.append(wrapped_or_none(g));
@@ -118,7 +122,8 @@ void bind_autodiff(nb::module_& m) {
       [](nb::handle tensor) {
         const Value& v = value_of("is_followed", tensor.ptr());
         const auto& tapes = dispatch_state().tapes;
-        return std::any_of(tapes.begin(), tapes.end(), [&](const Tape* t) { return t->recording() && t->follows(v); });
+        return std::any_of(tapes.begin(), tapes.end(),
+                           [&](const Tape* t) { return t->recording() && t->follows(v); });
       },
       "Whether an active tape records what is computed from this tensor.");
 }

@@ -17,7 +17,7 @@ namespace {
 // Borrowed for the life of the process: np.dtype instances and scalar types by dtype.
 std::array<PyObject*, kDTypeCount> g_dtypes{};
 std::array<PyObject*, kDTypeCount> g_scalar_types{};
-PyObject* g_numpy = nullptr;        // the numpy module
+PyObject* g_numpy = nullptr;          // the numpy module
 PyObject* g_prepare_array = nullptr;  // megengine.core.tensor: (object, dtype) -> a plain ndarray
 
 nb::handle numpy() { return g_numpy; }
@@ -34,18 +34,29 @@ struct Buffer {
 DType dtype_of_buffer(const Py_buffer& b) {
   const char code = b.format ? b.format[std::strlen(b.format) - 1] : 'B';
   switch (code) {
-    case 'f': return DType::float32;
-    case 'd': return DType::float64;
-    case 'e': return DType::float16;
-    case '?': return DType::boolean;
-    case 'b': return DType::int8;
-    case 'B': return DType::uint8;
-    case 'h': return DType::int16;
-    case 'H': return DType::uint16;
-    case 'i': return DType::int32;
+    case 'f':
+      return DType::float32;
+    case 'd':
+      return DType::float64;
+    case 'e':
+      return DType::float16;
+    case '?':
+      return DType::boolean;
+    case 'b':
+      return DType::int8;
+    case 'B':
+      return DType::uint8;
+    case 'h':
+      return DType::int16;
+    case 'H':
+      return DType::uint16;
+    case 'i':
+      return DType::int32;
     case 'l':
-    case 'q': return b.itemsize == 8 ? DType::int64 : DType::int32;
-    default: fail_type("tensor", "unsupported array format '", b.format, "'");
+    case 'q':
+      return b.itemsize == 8 ? DType::int64 : DType::int32;
+    default:
+      fail_type("tensor", "unsupported array format '", b.format, "'");
   }
 }
 
@@ -103,11 +114,13 @@ Value from_int(PyObject* o, std::optional<DType> dtype, const Device& device) {
 
 }  // namespace
 
-// ---- dtypes -------------------------------------------------------------------------------------------
+// ---- dtypes
+// -------------------------------------------------------------------------------------------
 
 DType dtype_from_python(PyObject* o) {
   for (int i = 0; i < kDTypeCount; ++i) {
-    if (o == g_dtypes[static_cast<std::size_t>(i)] || o == g_scalar_types[static_cast<std::size_t>(i)]) {
+    if (o == g_dtypes[static_cast<std::size_t>(i)] ||
+        o == g_scalar_types[static_cast<std::size_t>(i)]) {
       return static_cast<DType>(i);
     }
   }
@@ -141,7 +154,8 @@ Device device_from_python(PyObject* o) {
   return parse_device(nb::cast<std::string>(text));
 }
 
-// ---- shapes ---------------------------------------------------------------------------------------------
+// ---- shapes
+// ---------------------------------------------------------------------------------------------
 
 PyObject* shape_to_python(const Dims& dims) {
   PyObject* out = PyTuple_New(dims.size());
@@ -186,7 +200,8 @@ Dims dims_from_python(const char* op, PyObject* o) {
   if (is_tensor(o)) {
     const Value& v = tensor_of(o).value;
     if (v.ndim() > 1 || !is_integer(v.dtype())) {
-      fail_type(op, "expected a 1-d integer Tensor of sizes, got ", v.dtype(), " of shape ", v.shape());
+      fail_type(op, "expected a 1-d integer Tensor of sizes, got ", v.dtype(), " of shape ",
+                v.shape());
     }
     const Value wide = cast(v, DType::int64);
     const Value flat = wide.row_major() ? wide : wide.alias(wide.shape(), wide.strides());
@@ -211,7 +226,8 @@ Dims dims_from_python(const char* op, PyObject* o) {
   return out;
 }
 
-// ---- values ---------------------------------------------------------------------------------------------
+// ---- values
+// ---------------------------------------------------------------------------------------------
 
 Value to_value(PyObject* data, std::optional<DType> dtype, const Device& device) {
   if (is_tensor(data)) {
@@ -223,7 +239,8 @@ Value to_value(PyObject* data, std::optional<DType> dtype, const Device& device)
     return scalar(dtype.value_or(DType::float32), PyFloat_AS_DOUBLE(data), device);
   }
   if (PyLong_Check(data)) return from_int(data, dtype, device);
-  // Everything else through NumPy; the helper gives (a plain array, whether it holds bfloat16 bits).
+  // Everything else through NumPy; the helper gives (a plain array, whether it holds bfloat16
+  // bits).
   nb::object prepared = nb::handle(g_prepare_array)(nb::handle(data));
   nb::tuple pair = nb::cast<nb::tuple>(prepared);
   Value v = from_array(nb::object(pair[0]).ptr(), nb::cast<bool>(pair[1]), device);
@@ -244,7 +261,8 @@ PyObject* array_of(const Value& v) {
     shape[static_cast<std::size_t>(i)] = static_cast<std::size_t>(v.shape()[i]);
     strides[static_cast<std::size_t>(i)] = v.strides()[i];
   }
-  nb::capsule owner(new ArrayOwner{v}, [](void* p) noexcept { delete static_cast<ArrayOwner*>(p); });
+  nb::capsule owner(new ArrayOwner{v},
+                    [](void* p) noexcept { delete static_cast<ArrayOwner*>(p); });
   nb::ndarray<nb::numpy, const T, nb::ro> array(v.ptr<T>(), static_cast<std::size_t>(v.ndim()),
                                                 shape.data(), owner, strides.data());
   return array.cast(nb::rv_policy::reference).release().ptr();
@@ -254,15 +272,24 @@ struct HalfTag {};
 
 PyObject* to_numpy(const Value& v) {
   switch (v.dtype()) {
-    case DType::float32: return array_of<float>(v);
-    case DType::float64: return array_of<double>(v);
-    case DType::int8: return array_of<std::int8_t>(v);
-    case DType::uint8: return array_of<std::uint8_t>(v);
-    case DType::int16: return array_of<std::int16_t>(v);
-    case DType::uint16: return array_of<std::uint16_t>(v);
-    case DType::int32: return array_of<std::int32_t>(v);
-    case DType::int64: return array_of<std::int64_t>(v);
-    case DType::boolean: return array_of<bool>(v);
+    case DType::float32:
+      return array_of<float>(v);
+    case DType::float64:
+      return array_of<double>(v);
+    case DType::int8:
+      return array_of<std::int8_t>(v);
+    case DType::uint8:
+      return array_of<std::uint8_t>(v);
+    case DType::int16:
+      return array_of<std::int16_t>(v);
+    case DType::uint16:
+      return array_of<std::uint16_t>(v);
+    case DType::int32:
+      return array_of<std::int32_t>(v);
+    case DType::int64:
+      return array_of<std::int64_t>(v);
+    case DType::boolean:
+      return array_of<bool>(v);
     case DType::float16:
     case DType::bfloat16: {
       // The bits, seen as the 16-bit type.
@@ -287,7 +314,8 @@ PyObject* to_scalar(const char* op, const Value& v) {
   });
 }
 
-// ---- operands -----------------------------------------------------------------------------------------
+// ---- operands
+// -----------------------------------------------------------------------------------------
 
 Operands operands_from_python(const char* op, PyObject* const* args, std::size_t n) {
   Operands out(n);
@@ -332,7 +360,8 @@ DType promote(const char* op, DType a, DType b) {
   }
   if (x.kind == DTypeClass::boolean || y.kind == DTypeClass::boolean) return DType::float32;
   if (x.is_signed != y.is_signed) {
-    fail_type(op, "signed and unsigned integers do not mix: ", a, " and ", b, "; cast one with astype()");
+    fail_type(op, "signed and unsigned integers do not mix: ", a, " and ", b,
+              "; cast one with astype()");
   }
   return x.size >= y.size ? a : b;
 }
@@ -363,7 +392,7 @@ void Operands::cast_all(DType dtype) {
     if (v.dtype() == dtype) continue;
     if (weak[i]) {
       // A number: no op, so that nothing is recorded for it.
-      v = weak[i] == 'i' ? scalar_int(dtype, *v.ptr<std::int64_t>(), v.device())
+      v = weak[i] == 'i'   ? scalar_int(dtype, *v.ptr<std::int64_t>(), v.device())
           : weak[i] == 'f' ? scalar(dtype, *v.ptr<double>(), v.device())
                            : scalar(dtype, *v.ptr<bool>(), v.device());
     } else {
@@ -372,7 +401,8 @@ void Operands::cast_all(DType dtype) {
   }
 }
 
-// ---- errors -----------------------------------------------------------------------------------------------
+// ---- errors
+// -----------------------------------------------------------------------------------------------
 
 void set_python_error() noexcept {
   try {
@@ -382,12 +412,23 @@ void set_python_error() noexcept {
   } catch (const Error& e) {
     PyObject* type = PyExc_RuntimeError;
     switch (e.kind()) {
-      case ErrorKind::value: type = PyExc_ValueError; break;
-      case ErrorKind::type: type = PyExc_TypeError; break;
-      case ErrorKind::index: type = PyExc_IndexError; break;
-      case ErrorKind::memory: type = PyExc_MemoryError; break;
-      case ErrorKind::not_implemented: type = PyExc_NotImplementedError; break;
-      case ErrorKind::runtime: break;
+      case ErrorKind::value:
+        type = PyExc_ValueError;
+        break;
+      case ErrorKind::type:
+        type = PyExc_TypeError;
+        break;
+      case ErrorKind::index:
+        type = PyExc_IndexError;
+        break;
+      case ErrorKind::memory:
+        type = PyExc_MemoryError;
+        break;
+      case ErrorKind::not_implemented:
+        type = PyExc_NotImplementedError;
+        break;
+      case ErrorKind::runtime:
+        break;
     }
     PyErr_SetString(type, e.what());
   } catch (const std::bad_alloc&) {
@@ -410,7 +451,8 @@ void bind_convert(nb::module_& m) {
   m.def(
       "_set_numpy",
       [](nb::object numpy, nb::object prepare_array, nb::list dtypes) {
-        if (dtypes.size() != kDTypeCount) fail_value("_set_numpy", "expected a dtype for each of ours");
+        if (dtypes.size() != kDTypeCount)
+          fail_value("_set_numpy", "expected a dtype for each of ours");
         g_numpy = numpy.release().ptr();
         g_prepare_array = prepare_array.release().ptr();
         for (std::size_t i = 0; i < kDTypeCount; ++i) {
@@ -419,7 +461,8 @@ void bind_convert(nb::module_& m) {
           g_dtypes[i] = d.release().ptr();
         }
       },
-      "Tells the core of NumPy: the module, a function that makes plain arrays, and its dtypes in the "
+      "Tells the core of NumPy: the module, a function that makes plain arrays, and its dtypes in "
+      "the "
       "order of dtype_names().");
   m.def("dtype_names", [] {
     nb::list out;
@@ -431,11 +474,13 @@ void bind_convert(nb::module_& m) {
       [](nb::args args) {
         std::vector<PyObject*> items;
         for (nb::handle h : args) items.push_back(h.ptr());
-        return dtype_to_python(operands_from_python("result_type", items.data(), items.size()).common("result_type"));
+        return dtype_to_python(
+            operands_from_python("result_type", items.data(), items.size()).common("result_type"));
       },
       "The dtype to which these Tensors, arrays and numbers promote.");
   m.def(
-      "make_shape", [](nb::object o) { return nb::steal(shape_to_python(dims_from_python("shape", o.ptr()))); },
+      "make_shape",
+      [](nb::object o) { return nb::steal(shape_to_python(dims_from_python("shape", o.ptr()))); },
       "A tuple of ints from an int, a sequence or a 1-d Tensor.");
 }
 

@@ -2,7 +2,8 @@
 
 NB_MODULE(_core, m) {
   using namespace mge::py;
-  nanobind::set_leak_warnings(false);  // tensors in module globals outlive the interpreter's clean-up
+  nanobind::set_leak_warnings(
+      false);  // tensors in module globals outlive the interpreter's clean-up
   bind_runtime(m);
   bind_random(m);
   bind_convert(m);

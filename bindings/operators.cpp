@@ -52,15 +52,18 @@ Value elemwise(Mode mode, Want want, PyObject* a, PyObject* b) {
   DType dtype = in.common(op);
   if (want == Want::true_divide && !is_float(dtype)) dtype = DType::float32;
   if (want == Want::logical && !is_bool(dtype)) {
-    fail_type(op, "expected two bool tensors, got ", in.values[0].dtype(), " and ", in.values[1].dtype());
+    fail_type(op, "expected two bool tensors, got ", in.values[0].dtype(), " and ",
+              in.values[1].dtype());
   }
   in.cast_all(dtype);
   return std::move(apply(elemwise_op(mode), std::move(in.values))[0]);
 }
 
-// What an operator takes beside a Tensor; anything else gets NotImplemented, and so Python's TypeError.
+// What an operator takes beside a Tensor; anything else gets NotImplemented, and so Python's
+// TypeError.
 bool is_operand(PyObject* o) {
-  return is_tensor(o) || is_number(o) || PySequence_Check(o) || PyObject_HasAttrString(o, "__array__");
+  return is_tensor(o) || is_number(o) || PySequence_Check(o) ||
+         PyObject_HasAttrString(o, "__array__");
 }
 
 template <Mode mode, Want want>
@@ -115,12 +118,18 @@ PyObject* positive(PyObject* a) { return Py_NewRef(a); }
 
 PyObject* compare(PyObject* a, PyObject* b, int how) {
   switch (how) {
-    case Py_LT: return binary<Mode::LT, Want::compare>(a, b);
-    case Py_LE: return binary<Mode::LEQ, Want::compare>(a, b);
-    case Py_GT: return binary<Mode::LT, Want::compare>(b, a);
-    case Py_GE: return binary<Mode::LEQ, Want::compare>(b, a);
-    case Py_EQ: return binary<Mode::EQ, Want::compare>(a, b);
-    default: return binary<Mode::NEQ, Want::compare>(a, b);
+    case Py_LT:
+      return binary<Mode::LT, Want::compare>(a, b);
+    case Py_LE:
+      return binary<Mode::LEQ, Want::compare>(a, b);
+    case Py_GT:
+      return binary<Mode::LT, Want::compare>(b, a);
+    case Py_GE:
+      return binary<Mode::LEQ, Want::compare>(b, a);
+    case Py_EQ:
+      return binary<Mode::EQ, Want::compare>(a, b);
+    default:
+      return binary<Mode::NEQ, Want::compare>(a, b);
   }
 }
 
@@ -157,16 +166,23 @@ PyObject* to_index(PyObject* a) {
 }
 
 // The address of a function template needs its type named.
-PyType_Slot slot(int id, PyObject* (*f)(PyObject*, PyObject*)) { return {id, reinterpret_cast<void*>(f)}; }
+PyType_Slot slot(int id, PyObject* (*f)(PyObject*, PyObject*)) {
+  return {id, reinterpret_cast<void*>(f)};
+}
 PyType_Slot slot(int id, PyObject* (*f)(PyObject*)) { return {id, reinterpret_cast<void*>(f)}; }
-PyType_Slot slot(int id, PyObject* (*f)(PyObject*, PyObject*, PyObject*)) { return {id, reinterpret_cast<void*>(f)}; }
-PyType_Slot slot(int id, PyObject* (*f)(PyObject*, PyObject*, int)) { return {id, reinterpret_cast<void*>(f)}; }
+PyType_Slot slot(int id, PyObject* (*f)(PyObject*, PyObject*, PyObject*)) {
+  return {id, reinterpret_cast<void*>(f)};
+}
+PyType_Slot slot(int id, PyObject* (*f)(PyObject*, PyObject*, int)) {
+  return {id, reinterpret_cast<void*>(f)};
+}
 PyType_Slot slot(int id, int (*f)(PyObject*)) { return {id, reinterpret_cast<void*>(f)}; }
 
 }  // namespace
 
 const PyType_Slot* operator_slots(std::size_t& count) {
-  constexpr Want arithmetic = Want::arithmetic, true_divide = Want::true_divide, logical = Want::logical;
+  constexpr Want arithmetic = Want::arithmetic, true_divide = Want::true_divide,
+                 logical = Want::logical;
   static const PyType_Slot slots[] = {
       slot(Py_nb_add, binary<Mode::ADD, arithmetic>),
       slot(Py_nb_subtract, binary<Mode::SUB, arithmetic>),

@@ -33,7 +33,8 @@ FieldValue field_from_python(const char* op, const char* field, PyObject* o) {
   if (nb::try_cast<Device*>(nb::handle(o), device) && device) return *device;
   nb::handle h(o);
   // A member of one of the op's enums.
-  if (nb::hasattr(h, "name") && nb::hasattr(h, "value")) return nb::cast<std::string>(h.attr("name"));
+  if (nb::hasattr(h, "name") && nb::hasattr(h, "value"))
+    return nb::cast<std::string>(h.attr("name"));
   if (PyIndex_Check(o)) return nb::cast<std::int64_t>(nb::steal(PyNumber_Index(o)));
   return dtype_from_python(o);
 }
@@ -93,7 +94,8 @@ OpRef make(const OpType& type, const nb::args& args, const nb::kwargs& kwargs) {
 }
 
 // Converts what Python passes: elementwise and promoting ops, matrix products and convolutions take
-// numbers and arrays too, and bring their operands to one dtype; other ops take Tensors as they are.
+// numbers and arrays too, and bring their operands to one dtype; other ops take Tensors as they
+// are.
 Values inputs_of(const Op& op, PyObject* const* args, std::size_t n) {
   const bool elementwise = op.type == &op_type<Elemwise>();
   const Amp amp = op.type->traits.amp;
@@ -161,8 +163,10 @@ PyCFunction as_c_function(F* f) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
 }
 PyMethodDef g_methods[] = {
-    {"apply", as_c_function(py_apply), METH_FASTCALL, "apply(op, *inputs) -> list of output Tensors."},
-    {"call", as_c_function(py_call), METH_FASTCALL, "call(op, *inputs) -> the output Tensor of an op that has one."},
+    {"apply", as_c_function(py_apply), METH_FASTCALL,
+     "apply(op, *inputs) -> list of output Tensors."},
+    {"call", as_c_function(py_call), METH_FASTCALL,
+     "call(op, *inputs) -> the output Tensor of an op that has one."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -175,29 +179,36 @@ void bind_ops(nb::module_& m) {
              const std::string name = nb::cast<std::string>(self.h.attr("_type_name"));
              new (self.p) PyOp{make(type_named(name), args, kwargs)};
            })
-      .def("__getattr__",
-           [](PyOp& self, const std::string& name) {
-             const std::size_t i = field_index(*self.op->type, name);
-             if (i == self.op->type->fields.size()) {
-               throw nb::attribute_error(str(self.op->name(), " has no field '", name, "'").c_str());
-             }
-             return field_to_python(self.op->type->get(*self.op, i));
-           })
+      .def(
+          "__getattr__",
+          [](PyOp& self, const std::string& name) {
+            const std::size_t i = field_index(*self.op->type, name);
+            if (i == self.op->type->fields.size()) {
+              throw nb::attribute_error(str(self.op->name(), " has no field '", name, "'").c_str());
+            }
+            return field_to_python(self.op->type->get(*self.op, i));
+          })
       .def("__repr__", [](PyOp& self) { return self.op->text(); })
       .def("__hash__", [](PyOp& self) { return self.op->hash(); })
-      .def("__eq__", [](PyOp& self, nb::object other) {
-        PyOp* o = nullptr;
-        return nb::try_cast<PyOp*>(other, o) && o && *self.op == *o->op;
-      })
-      .def("_set_field", [](PyOp& self, const std::string& name, nb::object value) {
-        const OpType& type = *self.op->type;
-        const std::size_t wanted = field_index(type, name);
-        if (wanted == type.fields.size()) fail_type(type.traits.name, "has no field '", name, "'");
-        std::vector<FieldValue> values;
-        for (std::size_t i = 0; i < type.fields.size(); ++i) values.push_back(type.get(*self.op, i));
-        values[wanted] = field_from_python(type.traits.name, name.c_str(), value.ptr());
-        self.op = type.create(values);
-      }, nb::arg("name"), nb::arg("value").none());
+      .def("__eq__",
+           [](PyOp& self, nb::object other) {
+             PyOp* o = nullptr;
+             return nb::try_cast<PyOp*>(other, o) && o && *self.op == *o->op;
+           })
+      .def(
+          "_set_field",
+          [](PyOp& self, const std::string& name, nb::object value) {
+            const OpType& type = *self.op->type;
+            const std::size_t wanted = field_index(type, name);
+            if (wanted == type.fields.size())
+              fail_type(type.traits.name, "has no field '", name, "'");
+            std::vector<FieldValue> values;
+            for (std::size_t i = 0; i < type.fields.size(); ++i)
+              values.push_back(type.get(*self.op, i));
+            values[wanted] = field_from_python(type.traits.name, name.c_str(), value.ptr());
+            self.op = type.create(values);
+          },
+          nb::arg("name"), nb::arg("value").none());
 
   if (PyModule_AddFunctions(m.ptr(), g_methods) != 0) throw nb::python_error();
   m.def(
@@ -205,12 +216,13 @@ void bind_ops(nb::module_& m) {
       [](PyOp& op, nb::args args) -> nb::object {
         if (!op.op->type->decompose) fail_value(op.op->name(), "has no decomposition");
         PyObject* const* items = reinterpret_cast<PyTupleObject*>(args.ptr())->ob_item;
-        return nb::steal(outputs_to_python(op.op->type->decompose(*op.op, inputs_of(*op.op, items, args.size()))));
+        return nb::steal(outputs_to_python(
+            op.op->type->decompose(*op.op, inputs_of(*op.op, items, args.size()))));
       },
       "The outputs of an op, computed by its decomposition into other ops.");
   m.def(
-      "prefer_decompositions",
-      [](bool on) { dispatch_state().prefer_decompositions = on; }, nb::arg("on"),
+      "prefer_decompositions", [](bool on) { dispatch_state().prefer_decompositions = on; },
+      nb::arg("on"),
       "Whether ops that have a decomposition run it instead of their kernel (for tests).");
   m.def(
       "op_types",
@@ -221,7 +233,8 @@ void bind_ops(nb::module_& m) {
           d["name"] = t->traits.name;
           nb::list fields;
           for (const FieldInfo& f : t->fields) {
-            fields.append(nb::make_tuple(f.name, field_to_python(f.default_value), nb::cast(f.choices)));
+            fields.append(
+                nb::make_tuple(f.name, field_to_python(f.default_value), nb::cast(f.choices)));
           }
           d["fields"] = fields;
           d["has_kernel"] = t->kernel[0] != nullptr || t->execute != nullptr;

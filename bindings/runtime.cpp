@@ -9,8 +9,10 @@ namespace mge::py {
 
 void bind_runtime(nb::module_& m) {
   nb::class_<Device>(m, "CompNode", "A device, with the name that it was asked for by.")
-      .def("__init__", [](Device* self, const std::string& name) { new (self) Device(parse_device(name)); },
-           nb::arg("name") = "xpux")
+      .def(
+          "__init__",
+          [](Device* self, const std::string& name) { new (self) Device(parse_device(name)); },
+          nb::arg("name") = "xpux")
       .def_prop_ro("logical_name", &Device::logical_name)
       .def_prop_ro("physical_name", &Device::physical_name)
       .def("__str__", &Device::logical_name)
@@ -29,11 +31,14 @@ void bind_runtime(nb::module_& m) {
         return nb::make_tuple(nb::handle(self.type()), nb::make_tuple(self.attr("logical_name")));
       });
   m.def("default_device", &default_device);
-  m.def("set_default_device", [](const std::string& name) { set_default_device(parse_device(name)); });
+  m.def("set_default_device",
+        [](const std::string& name) { set_default_device(parse_device(name)); });
 
   m.def("num_threads", &cpu::num_threads);
   m.def("set_num_threads", &cpu::set_num_threads);
-  m.def("cpu_isa", [] { return std::string(cpu::isa_name(cpu::isa())); }, "The instruction set in use.");
+  m.def(
+      "cpu_isa", [] { return std::string(cpu::isa_name(cpu::isa())); },
+      "The instruction set in use.");
 
   m.def("memory_stats", [] {
     const MemoryStats s = memory_stats();

@@ -172,7 +172,8 @@ nb::object py_full(nb::handle shape, nb::handle value, nb::handle dtype, nb::han
     return on_device(broadcast_to(cast(v, dtype_or(dtype, v.dtype())), dims), device);
   }
   PyObject* o = value.ptr();
-  const DType want = dtype.is_none() ? to_value(o, std::nullopt, place).dtype() : dtype_from_python(dtype.ptr());
+  const DType want =
+      dtype.is_none() ? to_value(o, std::nullopt, place).dtype() : dtype_from_python(dtype.ptr());
   for (std::int64_t n : dims) {
     if (n < 0) fail_value("full", "expected sizes >= 0, got shape ", dims);
   }

@@ -1,4 +1,5 @@
-// The Tensor type: construction, attributes, conversions. Operators and indexing have files of their own.
+// The Tensor type: construction, attributes, conversions. Operators and indexing have files of
+// their own.
 #include "bindings/tensor.h"
 
 #include "core/kernels/cpu/copy.h"
@@ -43,7 +44,9 @@ Py_ssize_t length(PyObject* self) {
   });
 }
 
-Py_hash_t hash(PyObject* self) { return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(self) >> 4); }
+Py_hash_t hash(PyObject* self) {
+  return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(self) >> 4);
+}
 
 // A copy that shares no memory: what the user asked for by constructing from a Tensor.
 Value copied(const Value& v, const Device& device) {
@@ -96,17 +99,19 @@ void bind_tensor(nb::module_& m) {
           nb::arg("name") = nb::none(), nb::arg("format") = "default")
       .def_prop_ro("dtype", [](PyTensor& t) { return dtype_to_python(t.value.dtype()); })
       .def_prop_ro("shape", [](PyTensor& t) { return nb::steal(shape_to_python(t.value.shape())); })
-      .def_prop_ro("_tuple_shape", [](PyTensor& t) { return nb::steal(shape_to_python(t.value.shape())); })
+      .def_prop_ro("_tuple_shape",
+                   [](PyTensor& t) { return nb::steal(shape_to_python(t.value.shape())); })
       .def_prop_ro("ndim", [](PyTensor& t) { return t.value.ndim(); })
       .def_prop_ro("size", [](PyTensor& t) { return t.value.size(); })
       .def_prop_ro("device", [](PyTensor& t) { return t.value.device(); })
-      .def_prop_ro("_strides", [](PyTensor& t) { return nb::steal(shape_to_python(t.value.strides())); },
-                   "Strides in elements: shows the memory format.")
-      .def_prop_rw("name", [](PyTensor& t) { return t.name; },
-                   [](PyTensor& t, std::string name) { t.name = std::move(name); })
+      .def_prop_ro(
+          "_strides", [](PyTensor& t) { return nb::steal(shape_to_python(t.value.strides())); },
+          "Strides in elements: shows the memory format.")
       .def_prop_rw(
-          "grad",
-          [](PyTensor& t) { return t.grad ? nb::borrow(t.grad) : nb::none(); },
+          "name", [](PyTensor& t) { return t.name; },
+          [](PyTensor& t, std::string name) { t.name = std::move(name); })
+      .def_prop_rw(
+          "grad", [](PyTensor& t) { return t.grad ? nb::borrow(t.grad) : nb::none(); },
           [](PyTensor& t, nb::object g) {
             PyObject* old = t.grad;
             if (!g.is_none() && !is_tensor(g.ptr())) {
@@ -118,26 +123,34 @@ void bind_tensor(nb::module_& m) {
           nb::arg("value").none())
       .def("numpy", [](PyTensor& t) { return nb::steal(to_numpy(t.value)); })
       .def("item", [](PyTensor& t) { return nb::steal(to_scalar("item", t.value)); })
-      .def("_reset", [](PyTensor& t, nb::object other) {
-        t.value = is_tensor(other.ptr()) ? tensor_of(other.ptr()).value
-                                         : to_value(other.ptr(), std::nullopt, t.value.device());
-      })
+      .def("_reset",
+           [](PyTensor& t, nb::object other) {
+             t.value = is_tensor(other.ptr())
+                           ? tensor_of(other.ptr()).value
+                           : to_value(other.ptr(), std::nullopt, t.value.device());
+           })
       .def("detach", [](PyTensor& t) { return wrapped(t.value.detached()); })
-      .def("_astype", [](PyTensor& t, nb::object dtype) {
-        return wrapped(cast(t.value, dtype_from_python(dtype.ptr())));
-      })
-      .def("_moved", [](PyTensor& t, nb::object device) {
-        return wrapped(on_device(t.value, device_from_python(device.ptr())));
-      })
-      .def("_copied", [](PyTensor& t) { return wrapped(copied(t.value, t.value.device())); },
-           "The same contents in memory of their own; not recorded.");
+      .def("_astype",
+           [](PyTensor& t, nb::object dtype) {
+             return wrapped(cast(t.value, dtype_from_python(dtype.ptr())));
+           })
+      .def("_moved",
+           [](PyTensor& t, nb::object device) {
+             return wrapped(on_device(t.value, device_from_python(device.ptr())));
+           })
+      .def(
+          "_copied", [](PyTensor& t) { return wrapped(copied(t.value, t.value.device())); },
+          "The same contents in memory of their own; not recorded.");
 
-  m.def("set_tensor_class", [](nb::type_object type) {
-    if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()), tensor_base)) {
-      fail_type("set_tensor_class", "expected a subclass of Tensor");
-    }
-    tensor_class = reinterpret_cast<PyTypeObject*>(type.release().ptr());
-  }, "Makes this class the type of every result.");
+  m.def(
+      "set_tensor_class",
+      [](nb::type_object type) {
+        if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()), tensor_base)) {
+          fail_type("set_tensor_class", "expected a subclass of Tensor");
+        }
+        tensor_class = reinterpret_cast<PyTypeObject*>(type.release().ptr());
+      },
+      "Makes this class the type of every result.");
 }
 
 }  // namespace mge::py

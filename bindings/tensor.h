@@ -43,29 +43,31 @@ const Value& value_of(const char* op, PyObject* o);
 PyObject* wrap(Value v);
 inline nb::object wrapped(Value v) { return nb::steal(wrap(std::move(v))); }
 
-// ---- dtypes, devices, shapes (convert.cpp) -----------------------------------------------------------
+// ---- dtypes, devices, shapes (convert.cpp)
+// -----------------------------------------------------------
 
 DType dtype_from_python(PyObject* o);  // a name, a NumPy dtype or scalar type, bool/int/float
 nb::object dtype_to_python(DType dtype);
 Device device_from_python(PyObject* o);  // a name, a CompNode, or None for the default
 // A tuple of a shape; new reference.
 PyObject* shape_to_python(const Dims& dims);
-// A shape or axes given as an int, a sequence of ints (Python's, NumPy's or one-element Tensors), or a
-// 1-d Tensor or array.
+// A shape or axes given as an int, a sequence of ints (Python's, NumPy's or one-element Tensors),
+// or a 1-d Tensor or array.
 Dims dims_from_python(const char* op, PyObject* o);
 
-// ---- values ---------------------------------------------------------------------------------------------
+// ---- values
+// ---------------------------------------------------------------------------------------------
 
-// Any data (Tensor, number, array, nested lists) as a Value, by the rules of mge.tensor(): without a
-// dtype, float64 becomes float32 and 64-bit and unsigned 32-bit integers become int32.
+// Any data (Tensor, number, array, nested lists) as a Value, by the rules of mge.tensor(): without
+// a dtype, float64 becomes float32 and 64-bit and unsigned 32-bit integers become int32.
 Value to_value(PyObject* data, std::optional<DType> dtype, const Device& device);
 // A read-only NumPy array that shares the value's memory; new reference.
 PyObject* to_numpy(const Value& v);
 // A one-element value as a Python number; new reference.
 PyObject* to_scalar(const char* op, const Value& v);
 
-// A function's operands: Tensors, and what converts to them. A Python bool, int or float is weak: it
-// takes a dtype from the others.
+// A function's operands: Tensors, and what converts to them. A Python bool, int or float is weak:
+// it takes a dtype from the others.
 struct Operands {
   explicit Operands(std::size_t n) : values(n), weak(n, '\0') {}
   Values values;
@@ -78,7 +80,8 @@ struct Operands {
 // Reads operands; numbers and arrays become Values on the device of the first Tensor.
 Operands operands_from_python(const char* op, PyObject* const* args, std::size_t n);
 
-// ---- errors -----------------------------------------------------------------------------------------------
+// ---- errors
+// -----------------------------------------------------------------------------------------------
 
 // Sets the Python exception that belongs to the C++ one in flight.
 void set_python_error() noexcept;
@@ -93,11 +96,12 @@ R guarded(R failed, F&& f) noexcept {
   }
 }
 
-// ---- slots that live in files of their own ------------------------------------------------------------
+// ---- slots that live in files of their own
+// ------------------------------------------------------------
 
-PyObject* tensor_getitem(PyObject* self, PyObject* key);              // indexing.cpp
-int tensor_setitem(PyObject* self, PyObject* key, PyObject* value);   // indexing.cpp
-const PyType_Slot* operator_slots(std::size_t& count);                // operators.cpp
+PyObject* tensor_getitem(PyObject* self, PyObject* key);             // indexing.cpp
+int tensor_setitem(PyObject* self, PyObject* key, PyObject* value);  // indexing.cpp
+const PyType_Slot* operator_slots(std::size_t& count);               // operators.cpp
 
 void bind_tensor(nb::module_& m);
 void bind_convert(nb::module_& m);

@@ -40,9 +40,7 @@ bool in_mask(std::uint32_t mask, std::size_t i) { return i >= 32 || (mask >> i &
 
 }  // namespace
 
-Value GradArgs::dy_or_zeros(std::size_t i) const {
-  return dy[i] ? dy[i] : full(out_specs[i], 0.0);
-}
+Value GradArgs::dy_or_zeros(std::size_t i) const { return dy[i] ? dy[i] : full(out_specs[i], 0.0); }
 
 Tape::Tape() : serial_(next_serial()) {}
 Tape::~Tape() { exit(); }

@@ -9,13 +9,15 @@ DispatchState& dispatch_state() {
 
 Values apply(const OpRef& op, Values inputs) {
   DispatchState& s = dispatch_state();
-  if (s.amp) [[unlikely]] return s.amp->apply(op, std::move(inputs));
+  if (s.amp) [[unlikely]]
+    return s.amp->apply(op, std::move(inputs));
   return apply_below_amp(op, std::move(inputs));
 }
 
 Values apply_below_amp(const OpRef& op, Values inputs) {
   DispatchState& s = dispatch_state();
-  if (s.trace) [[unlikely]] return s.trace->apply(op, std::move(inputs));
+  if (s.trace) [[unlikely]]
+    return s.trace->apply(op, std::move(inputs));
   return apply_below_trace(op, std::move(inputs));
 }
 

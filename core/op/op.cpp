@@ -35,7 +35,8 @@ const std::vector<OpType*>& all_ops() { return registry(); }
 
 const OpType* find_op(std::string_view name) {
   const auto& ops = registry();
-  const auto it = std::find_if(ops.begin(), ops.end(), [&](const OpType* t) { return name == t->traits.name; });
+  const auto it =
+      std::find_if(ops.begin(), ops.end(), [&](const OpType* t) { return name == t->traits.name; });
   return it == ops.end() ? nullptr : *it;
 }
 

@@ -14,9 +14,9 @@
 
 #include "core/runtime/error.h"
 
-// Two pools. Small buffers (up to 32 KB) come from free lists of the calling thread, one for each size
-// class, with no lock: an op on ten numbers spends nothing here. Large ones come from a shared list
-// ordered by size; a cached block serves a request that wastes at most a quarter of it.
+// Two pools. Small buffers (up to 32 KB) come from free lists of the calling thread, one for each
+// size class, with no lock: an op on ten numbers spends nothing here. Large ones come from a shared
+// list ordered by size; a cached block serves a request that wastes at most a quarter of it.
 namespace mge {
 namespace {
 
@@ -39,20 +39,22 @@ int small_class(std::size_t bytes) {
 std::size_t class_bytes(int c) {
   if (c < kStepClasses) return static_cast<std::size_t>(c + 1) * 64;
   const int log = 10 + (c - kStepClasses) / 4, part = (c - kStepClasses) % 4;
-  return (std::size_t{1} << log) + static_cast<std::size_t>(part + 1) * (std::size_t{1} << (log - 2));
+  return (std::size_t{1} << log) +
+         static_cast<std::size_t>(part + 1) * (std::size_t{1} << (log - 2));
 }
 
 [[noreturn]] void out_of_memory(std::size_t bytes) {
   throw Error(ErrorKind::memory, str("allocate: cannot allocate ", bytes, " bytes"));
 }
 
-// ---- small ----------------------------------------------------------------------------------------
+// ---- small
+// ----------------------------------------------------------------------------------------
 
 struct FreeBlock {
   FreeBlock* next;
 };
-// Counts of the bytes in live small buffers; a buffer may be freed by another thread than took it, so
-// one thread's count can be negative and only the sum means something.
+// Counts of the bytes in live small buffers; a buffer may be freed by another thread than took it,
+// so one thread's count can be negative and only the sum means something.
 struct ThreadCounts {
   std::atomic<std::int64_t> allocated{0}, reserved{0};
   void add(std::int64_t live, std::int64_t held) {
@@ -142,7 +144,8 @@ void deallocate_small(void* data, std::size_t bytes) {
   counts.add(-size, 0);
 }
 
-// ---- large ----------------------------------------------------------------------------------------
+// ---- large
+// ----------------------------------------------------------------------------------------
 
 class LargePool {
  public:
@@ -202,19 +205,23 @@ class LargePool {
   // Blocks of at least a huge page are whole huge pages: the kernel then backs them without a
   // fault for every 4 KB.
   static std::size_t round_up(std::size_t bytes) {
-    const std::size_t unit = bytes >= kHugePage ? kHugePage : bytes >= (256u << 10) ? (64u << 10) : 8192;
+    const std::size_t unit = bytes >= kHugePage      ? kHugePage
+                             : bytes >= (256u << 10) ? (64u << 10)
+                                                     : 8192;
     return (bytes + unit - 1) / unit * unit;
   }
   static void* map(std::size_t size) {
     if (size < kHugePage) return std::aligned_alloc(4096, size);
-    void* p = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* p =
+        mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return nullptr;
     // Keep the aligned part.
     auto address = reinterpret_cast<std::uintptr_t>(p);
     const std::uintptr_t aligned = (address + kHugePage - 1) / kHugePage * kHugePage;
     if (aligned != address) munmap(p, aligned - address);
     const std::uintptr_t end = address + size + kHugePage;
-    if (end != aligned + size) munmap(reinterpret_cast<void*>(aligned + size), end - aligned - size);
+    if (end != aligned + size)
+      munmap(reinterpret_cast<void*>(aligned + size), end - aligned - size);
 #ifdef MADV_HUGEPAGE
     madvise(reinterpret_cast<void*>(aligned), size, MADV_HUGEPAGE);
 #endif
@@ -246,14 +253,16 @@ LargePool& large_pool() {
 }  // namespace
 
 void* allocate(std::size_t bytes) {
-  if (bytes <= kSmallLimit) [[likely]] return allocate_small(bytes);
+  if (bytes <= kSmallLimit) [[likely]]
+    return allocate_small(bytes);
   if (bytes > kLargest) out_of_memory(bytes);
   return large_pool().allocate(bytes);
 }
 
 void deallocate(void* data, std::size_t bytes) noexcept {
   if (!data) return;
-  if (bytes <= kSmallLimit) [[likely]] return deallocate_small(data, bytes);
+  if (bytes <= kSmallLimit) [[likely]]
+    return deallocate_small(data, bytes);
   large_pool().deallocate(data);
 }
 

@@ -34,10 +34,14 @@ Device parse_device(std::string_view name) {
     if (error != std::errc{} || end != digits.data() + digits.size() || n < 0) unknown();
     return n;
   };
-  const auto is_family = [&](const char* family) { return name.size() > 3 && name.starts_with(family); };
+  const auto is_family = [&](const char* family) {
+    return name.size() > 3 && name.starts_with(family);
+  };
   for (const char* family : {"gpu", "cuda", "rocm", "atlas", "cambricon"}) {
     if (name.starts_with(family)) {
-      fail_runtime("device", "'", whole, "' is not there: this build of OpenMGE computes on CPUs only; use 'cpu0' or 'xpux'");
+      fail_runtime(
+          "device", "'", whole,
+          "' is not there: this build of OpenMGE computes on CPUs only; use 'cpu0' or 'xpux'");
     }
   }
   if (!is_family("cpu") && !is_family("xpu")) unknown();

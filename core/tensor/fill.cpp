@@ -16,8 +16,10 @@ T convert(double value) {
   } else if constexpr (std::is_integral_v<T>) {
     // A conversion that does not fit is undefined in C++: saturate instead; NaN gives 0.
     if (!(value == value)) return 0;
-    if (value <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
-    if (value >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
+    if (value <= static_cast<double>(std::numeric_limits<T>::min()))
+      return std::numeric_limits<T>::min();
+    if (value >= static_cast<double>(std::numeric_limits<T>::max()))
+      return std::numeric_limits<T>::max();
     return static_cast<T>(value);
   } else {
     return static_cast<T>(value);

@@ -28,8 +28,8 @@ std::int64_t count(const Shape& shape) {
 }
 
 namespace {
-// The step past an axis of this size. Wraps around where it does not fit, which only happens in empty
-// tensors: nobody follows those strides.
+// The step past an axis of this size. Wraps around where it does not fit, which only happens in
+// empty tensors: nobody follows those strides.
 std::int64_t times(std::int64_t step, std::int64_t size) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(step) *
                                    static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1)));

@@ -29,7 +29,8 @@ void ValueImpl::destroy(ValueImpl* v) noexcept {
 
 Value Value::empty(const Spec& spec) {
   const std::int64_t n = spec.size();
-  auto storage = Storage::create(static_cast<std::size_t>(n) * static_cast<std::size_t>(size_of(spec.dtype)));
+  auto storage =
+      Storage::create(static_cast<std::size_t>(n) * static_cast<std::size_t>(size_of(spec.dtype)));
   Value out;
   out.impl_ = Ref<ValueImpl>::adopt(new (allocate(sizeof(ValueImpl))) ValueImpl);
   out.impl_->spec = spec;

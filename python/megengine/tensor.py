@@ -114,4 +114,4 @@ _core.set_tensor_class(Tensor)
 # Last, because megengine.functional imports the classes above.
 from . import functional  # noqa: E402
 
-array_method.F = functional
+array_method.F, array_method._tensor_class = functional, Tensor

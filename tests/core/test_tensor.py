@@ -160,13 +160,14 @@ def test_python_numbers_are_weak(dtype):
 
 def test_operators_of_strange_operands():
     t = T([1.0])
+    pair = [1.0, 2.0]
     for other in (None, object(), "a"):
         with pytest.raises(TypeError):
             _ = t + other
     with pytest.raises(TypeError, match="bool"):
         _ = t & 1
-    np.testing.assert_array_equal((t + [1.0, 2.0]).numpy(), [2.0, 3.0])
-    np.testing.assert_array_equal(([1.0, 2.0] + t).numpy(), [2.0, 3.0])
+    np.testing.assert_array_equal((t + pair).numpy(), [2.0, 3.0])
+    np.testing.assert_array_equal((pair + t).numpy(), [2.0, 3.0])
 
 
 def test_in_place_operators_keep_the_object():

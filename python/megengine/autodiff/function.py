@@ -43,6 +43,7 @@ class Function:
         raise NotImplementedError(f"{type(self).__name__} does not define backward()")
 
     def __call__(self, *args: Any) -> Any:
+        """Runs forward and, inside a GradManager, records backward."""
         for a in args:
             if not isinstance(a, Tensor):
                 raise TypeError(

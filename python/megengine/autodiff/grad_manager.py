@@ -65,7 +65,9 @@ class GradManager:
         return [t for t in (spec.tensor() for spec in self._attach_specs.values()) if t is not None]
 
     def attach(
-        self, tensors: Tensor | Iterable[Tensor], callbacks: Callback | Iterable[Callback] | None = None
+        self,
+        tensors: Tensor | Iterable[Tensor],
+        callbacks: Callback | Iterable[Callback] | None = None,
     ) -> GradManager:
         """Asks for the gradients of tensors.
 
@@ -88,7 +90,8 @@ class GradManager:
                 raise TypeError(f"attach: expected Tensors, got {type(t).__name__}")
             if not is_differentible_dtype(t.dtype):
                 raise TypeError(
-                    f"attach: only Tensors of a float dtype have gradients, got {t.dtype} of shape {t.shape}"
+                    "attach: only Tensors of a float dtype have gradients, "
+                    f"got {t.dtype} of shape {t.shape}"
                 )
         for t in tensors:
             spec = self._attach_specs.get(id(t))
@@ -159,7 +162,8 @@ class GradManager:
         upstream = [None] * len(outputs) if dy is None else _as_list("dy", dy)
         if len(outputs) != len(upstream):
             raise ValueError(
-                f"backward: expected a gradient for each of {len(outputs)} outputs, got {len(upstream)}"
+                f"backward: expected a gradient for each of {len(outputs)} outputs, "
+                f"got {len(upstream)}"
             )
         outer, _backwarding = _backwarding, self
         try:

@@ -1,1 +1,1 @@
-"""What lies below the public modules: the bound core and the names that programs import from here."""
+"""What lies below the public modules, and names that programs import from here."""

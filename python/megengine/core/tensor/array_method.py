@@ -10,14 +10,16 @@ import numpy as np
 if TYPE_CHECKING:
     from ...tensor import Tensor
 
-# megengine.functional, set by megengine.tensor when both exist: the two need each other.
+# megengine.functional and the class Tensor, set by megengine.tensor when they exist: each needs
+# the other.
 F: Any = None
+_tensor_class: Any = None
 
 
 def _to_arrays(value: Any) -> Any:
     """Tensors in a nested structure as arrays."""
     if isinstance(value, ArrayMethodMixin):
-        return value.numpy()  # type: ignore[attr-defined]
+        return value.numpy()
     if isinstance(value, (list, tuple)):
         return type(value)(_to_arrays(v) for v in value)
     if isinstance(value, dict):
@@ -33,23 +35,31 @@ class ArrayMethodMixin:
     __array_priority__ = 1001
 
     if TYPE_CHECKING:
-        dtype: np.dtype
-        shape: tuple[int, ...]
-        ndim: int
 
-        def numpy(self) -> np.ndarray: ...
+        @property
+        def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
+        @property
+        def shape(self) -> tuple[int, ...]: ...  # noqa: D102
+        @property
+        def ndim(self) -> int: ...  # noqa: D102
+
+        def numpy(self) -> np.ndarray[Any, Any]: ...  # noqa: D102
         def __getitem__(self, key: Any) -> Tensor: ...
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
             if copy is False:
-                raise ValueError(f"a {array.dtype} Tensor is no {np.dtype(dtype)} array without a copy")
+                raise ValueError(
+                    f"a {array.dtype} Tensor is no {np.dtype(dtype)} array without a copy"
+                )
             return array.astype(dtype)
         return array.copy() if copy else array
 
-    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
-        return type(self)(array) if type(self).__name__ == "Tensor" else F.Tensor(array)
+    def __array_wrap__(
+        self, array: np.ndarray[Any, Any], context: Any = None, return_scalar: bool = False
+    ) -> Tensor:
+        return _tensor_class(array)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """NumPy's functions take Tensors and give arrays."""
@@ -146,5 +156,5 @@ class ArrayMethodMixin:
         return F.mean(self, axis, keepdims)
 
     def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers; a number where there are no dimensions."""
+        """The elements as nested lists of Python numbers; a number without dimensions."""
         return self.numpy().tolist()

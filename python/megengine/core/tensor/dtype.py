@@ -33,7 +33,9 @@ def _plain_array(data: Any) -> tuple[np.ndarray, bool]:
     return array, False
 
 
-_core._set_numpy(np, _plain_array, [bfloat16 if n == "bfloat16" else np.dtype(n) for n in _core.dtype_names()])
+_core._set_numpy(
+    np, _plain_array, [bfloat16 if n == "bfloat16" else np.dtype(n) for n in _core.dtype_names()]
+)
 
 
 def is_bfloat16(dtype: Any) -> bool:
@@ -60,4 +62,6 @@ def is_dtype_equal(a: Any, b: Any) -> bool:
     >>> is_dtype_equal("float32", np.float32)
     True
     """
-    return np.dtype(bfloat16 if is_bfloat16(a) else a) == np.dtype(bfloat16 if is_bfloat16(b) else b)
+    return np.dtype(bfloat16 if is_bfloat16(a) else a) == np.dtype(
+        bfloat16 if is_bfloat16(b) else b
+    )

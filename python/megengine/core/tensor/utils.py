@@ -53,7 +53,7 @@ def Const(value: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def convert_single_value(v: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """v as a Tensor; a Tensor that has this dtype already is given back.
+    """A Tensor of v; a Tensor that has this dtype already is given back.
 
     >>> convert_single_value([1, 2], dtype="float32")
     Tensor([1. 2.], device=xpux:0)
