@@ -134,6 +134,7 @@ LAYERS = [
     (lambda: M.Elemwise("add"), "Elemwise()", {}),
     (lambda: M.Pad(((1, 1),)), "Pad()", {}),
     (lambda: M.PixelShuffle(2), "PixelShuffle()", {}),
+    (M.LocalResponseNorm, "LocalResponseNorm()", {}),
     (M.QuantStub, "QuantStub()", {}),
     (M.DequantStub, "DequantStub()", {}),
     (
@@ -212,6 +213,11 @@ VALUES = [
         M.GeneralNorm((2, 9), (0, 2)),
         IMAGES,
         lambda m, x: F.nn.general_norm(x, (0, 2), True, m.weight, m.bias),
+    ),
+    (
+        M.LocalResponseNorm(3, 1.0, 0.5, 0.6),
+        IMAGES,
+        lambda m, x: F.nn.local_response_norm(x, 3, 1.0, 0.5, 0.6),
     ),
     (M.ReLU(), ROWS, lambda m, x: F.relu(x)),
     (M.Sigmoid(), ROWS, lambda m, x: F.sigmoid(x)),

@@ -183,7 +183,7 @@ class RandomSampler(_IndexSampler):
 
     >>> sampler = RandomSampler(range(6), batch_size=4, seed=0)
     >>> list(sampler), list(sampler)
-    ([[5, 2, 1, 3], [0, 4]], [[0, 5, 2, 4], [3, 1]])
+    ([[5, 2, 1, 3], [0, 4]], [[1, 3, 4, 0], [2, 5]])
     """
 
     def __init__(

@@ -15,6 +15,7 @@ from .embedding import Embedding
 from .identity import Identity
 from .linear import Linear, LinearRelu
 from .linear_bn import LinearBn1d, LinearBnRelu1d
+from .lrn import LocalResponseNorm
 from .module import Module
 from .normalization import GeneralNorm, GroupNorm, InstanceNorm, LayerNorm
 from .padding import Pad

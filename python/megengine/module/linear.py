@@ -61,9 +61,9 @@ class Linear(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def calc_linear(self, inp: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def calc_linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The map with these weights instead of the module's own."""
-        return F.linear(inp, weight, bias, self.compute_mode)
+        return F.linear(x, weight, bias, self.compute_mode)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., in_features) to (..., out_features)."""
@@ -79,6 +79,6 @@ class Linear(Module):
 class LinearRelu(Linear):
     """:class:`Linear` followed by ReLU; quantisation treats the two as one."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, inp: Tensor) -> Tensor:
         """(..., in_features) to (..., out_features)."""
-        return F.relu(self.calc_linear(x, self.weight, self.bias))
+        return F.relu(self.calc_linear(inp, self.weight, self.bias))
