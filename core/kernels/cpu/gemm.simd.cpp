@@ -26,6 +26,7 @@ constexpr int kMaxRows = 6;
 constexpr int64_t kDepth = 256;      // of a block of A and B: a sliver of B takes 32 KiB, within L1
 constexpr int64_t kBlockRows = 120;  // of A: 120 KiB of float32, within L2
 constexpr int64_t kBlockCols = 1024;     // of B
+constexpr int64_t kRun = 1024;        // elements of a single row of C that stay in L1
 constexpr int64_t kThreadWork = 300000;  // multiplications that pay for a thread
 
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -184,7 +185,7 @@ template <class T>
 int64_t scratch_size(const Part<T>& g) {
   const int64_t depth = smaller(g.k, kDepth);
   const int64_t cols = ceil_div(smaller(g.n, kBlockCols), kTileCols<T>) * kTileCols<T>;
-  return depth * (cols + smaller(g.m, kBlockRows) + kMaxRows) + kMaxRows * kTileCols<T> + 256;
+  return depth * (cols + smaller(g.m, kBlockRows) + kMaxRows) + kMaxRows * kTileCols<T> + kRun;
 }
 
 template <class T>
@@ -374,12 +375,66 @@ bool few(const Part<T>& g) {
   return less == 1 || (less <= 8 && g.k >= 64 * less);
 }
 
+// ---- one row times a large matrix: long runs of B's rows, so that memory streams -------------------
+
+// sums[0:n] += a[0] * b[0, 0:n] + ... + a[Rows - 1] * b[Rows - 1, 0:n]
+template <class T, int Rows>
+[[gnu::noinline]] void add_rows(int64_t n, const T* a, int64_t a_col, const T* b, int64_t b_row,
+                                T* sums) {
+  Vec<T> scale[Rows];
+#pragma GCC unroll 4
+  for (int r = 0; r < Rows; ++r) scale[r] = Vec<T>{} + a[r * a_col];
+  int64_t j = 0;
+  for (; j + kLanes<T> <= n; j += kLanes<T>) {
+    Vec<T> sum = load(sums + j);
+#pragma GCC unroll 4
+    for (int r = 0; r < Rows; ++r) sum += scale[r] * load(b + r * b_row + j);
+    store(sums + j, sum);
+  }
+  for (; j < n; ++j) {
+    T sum = sums[j];
+#pragma GCC unroll 4
+    for (int r = 0; r < Rows; ++r) sum += a[r * a_col] * b[r * b_row + j];
+    sums[j] = sum;
+  }
+}
+
+template <class T>
+bool one_row(const Part<T>& g) {
+  return g.m == 1 && g.b_col == 1 && g.c_col == 1 && g.n > kTileCols<T>;
+}
+
+template <class T>
+void row_product(const Part<T>& g, T* sums) {
+  for (int64_t j = 0; j < g.n; j += kRun) {
+    const int64_t n = smaller(kRun, g.n - j);
+    for (int64_t p0 = 0; p0 < g.k; p0 += kDepth) {
+      const int64_t depth = smaller(kDepth, g.k - p0);
+      const T* a = g.a + p0 * g.a_col;
+      const T* b = g.b + p0 * g.b_row + j;
+      for (int64_t i = 0; i < n; ++i) sums[i] = T{};
+      int64_t p = 0;
+      for (; p + 4 <= depth; p += 4) {
+        add_rows<T, 4>(n, a + p * g.a_col, g.a_col, b + p * g.b_row, g.b_row, sums);
+      }
+      for (; p < depth; ++p) {
+        add_rows<T, 1>(n, a + p * g.a_col, g.a_col, b + p * g.b_row, g.b_row, sums);
+      }
+      const bool accumulate = g.accumulate || p0 > 0;
+      T* c = g.c + j;
+      for (int64_t i = 0; i < n; ++i) c[i] = accumulate ? c[i] + sums[i] : sums[i];
+    }
+  }
+}
+
 // ---- all products of a batch, on all threads
 // ------------------------------------------------------
 
 template <class T>
 void run_part(const Part<T>& g, T* scratch) {
-  if (few(g)) {
+  if (one_row(g)) {
+    row_product(g, scratch);
+  } else if (few(g)) {
     inner_products(g);
   } else {
     product(g, scratch);
