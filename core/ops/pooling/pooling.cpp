@@ -1,14 +1,10 @@
 #include "core/ops/pooling/pooling.h"
 
 #include "core/ops/batch_norm/batch_norm.h"
+#include "core/ops/pooling/pooling.loops.h"
 
 namespace mge {
 namespace {
-
-template <class To, class From>
-To same_windows(const From& op) {
-  return To{op.mode, op.pad_h, op.pad_w, op.stride_h, op.stride_w, op.window_h, op.window_w};
-}
 
 std::int64_t out_size(const char* op, const char* what, std::int64_t in, std::int64_t window,
                       std::int64_t stride, std::int64_t pad) {
@@ -31,84 +27,150 @@ std::int64_t out_size(const char* op, const char* what, std::int64_t in, std::in
 }
 
 template <class Op>
-Spec output(const char* name, const Op& op, const Spec& x) {
-  if (x.ndim() != 4) fail_value(name, "expected an input (N, C, H, W), got shape ", x.shape);
-  const bool small_integer = x.dtype == DType::int8 || x.dtype == DType::uint8;
-  if (!is_float(x.dtype) && !(op.mode == PoolMode::MAX && small_integer)) {
-    fail_type(name, "expected an input of a float dtype (or int8, uint8 for maxima), got ",
-              x.dtype);
-  }
-  const Shape shape{x.shape[0], x.shape[1],
-                    out_size(name, "height", x.shape[2], op.window_h, op.stride_h, op.pad_h),
-                    out_size(name, "width", x.shape[3], op.window_w, op.stride_w, op.pad_w)};
-  const bool last = image_strides(x) != row_major(x.shape);
-  return Spec(x.dtype, shape, last ? channels_last(shape) : row_major(shape));
+Shape output_shape(const char* name, const Op& op, const Shape& x) {
+  return {x[0], x[1], out_size(name, "height", x[2], op.window_h, op.stride_h, op.pad_h),
+          out_size(name, "width", x[3], op.window_w, op.stride_w, op.pad_w)};
+}
+
+template <class Op>
+DType index_dtype(const Op& op) {
+  return cpu::pool_index_dtype(op.window_h * op.window_w);
+}
+
+// Strides of `shape` in the memory format of `like`.
+Strides format_like(const Spec& like, const Shape& shape) {
+  const bool last = image_strides(like) != row_major(like.shape);
+  return last ? channels_last(shape) : row_major(shape);
 }
 
 void check_count(const char* op, const Specs& in, std::size_t count) {
   if (in.size() != count) fail_type(op, "expected ", count, " inputs, got ", in.size());
 }
 
-void check_like(const char* op, const char* what, const Spec& v, const Spec& like) {
-  if (v.shape != like.shape) {
-    fail_value(op, "expected ", what, " of shape ", like.shape, ", got ", v.shape);
+// The shape of what was pooled, for an op that has its height and width as fields; `small` is what
+// came out.
+template <class Op>
+Shape check_small(const char* name, const Op& op, const Spec& small) {
+  if (small.ndim() != 4) fail_value(name, "expected (N, C, H, W), got shape ", small.shape);
+  if (op.height < 0 || op.width < 0) {
+    fail_value(name, "expected a size >= 0, got ", op.height, " x ", op.width);
   }
+  const Shape large{small.shape[0], small.shape[1], op.height, op.width};
+  const Shape want = output_shape(name, op, large);
+  if (small.shape != want) {
+    fail_value(name, "expected shape ", want, ", got ", small.shape);
+  }
+  count(large);
+  return large;
+}
+
+void check_float(const char* name, const Spec& v) {
+  if (!is_float(v.dtype)) fail_type(name, "expected a float dtype, got ", v.dtype);
+}
+
+template <class Op>
+void check_index(const char* name, const Op& op, const Spec& index) {
+  if (index.dtype != index_dtype(op)) {
+    fail_type(name, "expected an index of dtype ", index_dtype(op), ", got ", index.dtype);
+  }
+}
+
+template <class To, class From>
+To same_windows(const From& op) {
+  To to;
+  to.mode = op.mode;
+  to.pad_h = op.pad_h, to.pad_w = op.pad_w;
+  to.stride_h = op.stride_h, to.stride_w = op.stride_w;
+  to.window_h = op.window_h, to.window_w = op.window_w;
+  return to;
+}
+
+template <class To, class From>
+To same_windows_over(const From& op, std::int64_t height, std::int64_t width) {
+  To to = same_windows<To>(op);
+  to.height = height, to.width = width;
+  return to;
 }
 
 }  // namespace
 
 Specs infer(const Pooling& op, const Specs& in) {
   check_count("Pooling", in, 1);
-  return {output("Pooling", op, in[0])};
+  const Spec& x = in[0];
+  if (x.ndim() != 4) fail_value("Pooling", "expected an input (N, C, H, W), got shape ", x.shape);
+  const bool max = op.mode == PoolMode::MAX;
+  const bool small_integer = x.dtype == DType::int8 || x.dtype == DType::uint8;
+  if (!is_float(x.dtype) && !(max && small_integer)) {
+    fail_type("Pooling", "expected an input of a float dtype (or int8, uint8 for maxima), got ",
+              x.dtype);
+  }
+  const Shape shape = output_shape("Pooling", op, x.shape);
+  const Strides strides = format_like(x, shape);
+  if (!max) return {Spec(x.dtype, shape, strides)};
+  return {Spec(x.dtype, shape, strides), Spec(index_dtype(op), shape, strides)};
 }
+
 Keep keep(const Pooling& op, std::uint32_t) {
-  return op.mode == PoolMode::MAX ? Keep{1, 1} : Keep{1, 0};
+  return {0, op.mode == PoolMode::MAX ? 0b10u : 0u};
 }
+
 Values grad(const Pooling& op, const GradArgs& g) {
-  const auto back = same_windows<PoolingBackward>(op);
-  if (op.mode != PoolMode::MAX) return {call(back, g.dy[0], g.inputs[0])};
-  return {call(back, g.dy[0], g.inputs[0], g.outputs[0])};
+  if (!g.dy[0]) return Values(1);
+  const Shape& x = g.in_specs[0].shape;
+  const auto back = same_windows_over<PoolingBackward>(op, x[2], x[3]);
+  if (op.mode != PoolMode::MAX) return {call(back, g.dy[0])};
+  return {call(back, g.dy[0], g.outputs[1])};
 }
+
 REGISTER_OP(Pooling);
 
 Specs infer(const PoolingBackward& op, const Specs& in) {
-  check_count("PoolingBackward", in, op.mode == PoolMode::MAX ? 3 : 2);
-  const Spec &x = in[1], y = output("PoolingBackward", op, x);
-  for (const Spec& v : in) {
-    if (!is_float(v.dtype)) fail_type("PoolingBackward", "expected floats, got ", v.dtype);
+  const bool max = op.mode == PoolMode::MAX;
+  check_count("PoolingBackward", in, max ? 2 : 1);
+  const Spec& dy = in[0];
+  check_float("PoolingBackward", dy);
+  const Shape shape = check_small("PoolingBackward", op, dy);
+  if (!max) return {Spec(dy.dtype, shape, format_like(dy, shape))};
+  check_index("PoolingBackward", op, in[1]);
+  check_small("PoolingBackward", op, in[1]);
+  if (in[1].shape != dy.shape) {
+    fail_value("PoolingBackward", "expected an index of shape ", dy.shape, ", got ", in[1].shape);
   }
-  check_like("PoolingBackward", "dy", in[0], y);
-  if (op.mode == PoolMode::MAX) check_like("PoolingBackward", "y", in[2], y);
-  return {Spec(x.dtype, x.shape, image_strides(x))};
+  return {Spec(dy.dtype, shape, format_like(in[1], shape))};
 }
+
 Keep keep(const PoolingBackward& op, std::uint32_t) {
-  return op.mode == PoolMode::MAX ? Keep{0b110, 0} : Keep{};
+  return {op.mode == PoolMode::MAX ? 0b10u : 0u, 0};
 }
-// Linear in dy; which element has the maximum does not move with x.
+
+// Linear in dy; which element has the maximum does not move with it.
 Values grad(const PoolingBackward& op, const GradArgs& g) {
-  Values out(g.in_specs.size());
-  out[0] = op.mode == PoolMode::MAX
-               ? call(same_windows<MaxPoolPick>(op), g.dy[0], g.inputs[1], g.inputs[2])
-               : call(same_windows<Pooling>(op), g.dy[0]);
-  return out;
+  if (op.mode != PoolMode::MAX) return {call(same_windows<Pooling>(op), g.dy[0])};
+  const auto pick = same_windows_over<MaxPoolPick>(op, op.height, op.width);
+  return {call(pick, g.dy[0], g.inputs[1]), {}};
 }
+
 REGISTER_OP(PoolingBackward);
 
 Specs infer(const MaxPoolPick& op, const Specs& in) {
-  check_count("MaxPoolPick", in, 3);
+  check_count("MaxPoolPick", in, 2);
   if (op.mode != PoolMode::MAX) fail_value("MaxPoolPick", "expected mode MAX");
-  const Spec y = output("MaxPoolPick", op, in[1]);
-  for (const Spec& v : in) {
-    if (!is_float(v.dtype)) fail_type("MaxPoolPick", "expected floats, got ", v.dtype);
+  check_float("MaxPoolPick", in[0]);
+  check_index("MaxPoolPick", op, in[1]);
+  const Shape large = check_small("MaxPoolPick", op, in[1]);
+  if (in[0].shape != large) {
+    fail_value("MaxPoolPick", "expected g of shape ", large, ", got ", in[0].shape);
   }
-  check_like("MaxPoolPick", "g", in[0], in[1]);
-  check_like("MaxPoolPick", "y", in[2], y);
-  return {y};
+  return {Spec(in[0].dtype, in[1].shape, format_like(in[1], in[1].shape))};
 }
-Keep keep(const MaxPoolPick&, std::uint32_t) { return {0b110, 0}; }
+
+Keep keep(const MaxPoolPick&, std::uint32_t) { return {0b10, 0}; }
+
 Values grad(const MaxPoolPick& op, const GradArgs& g) {
-  return {call(same_windows<PoolingBackward>(op), g.dy[0], g.inputs[1], g.inputs[2]), {}, {}};
+  const auto back = same_windows_over<PoolingBackward>(op, op.height, op.width);
+  return {call(back, g.dy[0], g.inputs[1]), {}};
 }
+
 REGISTER_OP(MaxPoolPick);
 
 namespace {
@@ -138,7 +200,7 @@ Pooling fixed(const AdaptivePooling& op, const Spec& x) {
 
 Values decompose(const AdaptivePooling& op, const Values& in) {
   if (in.size() != 1) fail_type("AdaptivePooling", "expected 1 input, got ", in.size());
-  return {call(fixed(op, in[0].spec()), in[0])};
+  return call_all(fixed(op, in[0].spec()), in);
 }
 Specs infer(const AdaptivePooling& op, const Specs& in) {
   check_count("AdaptivePooling", in, 1);

@@ -1,4 +1,6 @@
 #include "core/ops/pooling/pooling.h"
+#include <algorithm>
+
 #include "core/kernels/cpu/packed.h"
 #include "core/ops/pooling/pooling.loops.h"
 
@@ -13,15 +15,15 @@ bool works_last(const MutView& out, const View& like) {
   return !out.row_major() || (last(like) && is_channels_last(out.shape, out.strides));
 }
 
-// Windows over an x of this shape.
+// Windows over `large`, one for each position of `small`.
 template <class Op>
-cpu::PoolLayout layout_of(const Op& op, const Shape& x, const Shape& y, bool channels_last) {
-  return {.n = x[0],
-          .c = x[1],
-          .h = x[2],
-          .w = x[3],
-          .out_h = y[2],
-          .out_w = y[3],
+cpu::PoolLayout layout_of(const Op& op, const Shape& large, const Shape& small, bool channels_last) {
+  return {.n = large[0],
+          .c = large[1],
+          .h = large[2],
+          .w = large[3],
+          .out_h = small[2],
+          .out_w = small[3],
           .window_h = op.window_h,
           .window_w = op.window_w,
           .stride_h = op.stride_h,
@@ -32,8 +34,30 @@ cpu::PoolLayout layout_of(const Op& op, const Shape& x, const Shape& y, bool cha
           .count_padding = op.mode == PoolMode::AVERAGE};
 }
 
-Strides format(const Shape& shape, bool last) {
-  return last ? channels_last(shape) : row_major(shape);
+Strides format(const Shape& shape, const cpu::PoolLayout& at) {
+  return at.channels_last ? channels_last(shape) : row_major(shape);
+}
+
+// An index that comes from outside may hold anything.
+void check_index(const char* op, const View& index, const cpu::Packed& packed,
+                 const cpu::PoolLayout& at) {
+  const std::int64_t n = index.size(), taps = at.taps();
+  std::int64_t most = 0;
+  bool negative = false;
+  if (index.dtype == DType::uint8) {
+    std::uint8_t top = 0;
+    const std::uint8_t* ids = packed.as<std::uint8_t>();
+    for (std::int64_t i = 0; i < n; ++i) top = std::max(top, ids[i]);
+    most = top;
+  } else {
+    std::int32_t top = 0, bottom = 0;
+    const std::int32_t* ids = packed.as<std::int32_t>();
+    for (std::int64_t i = 0; i < n; ++i) top = std::max(top, ids[i]), bottom = std::min(bottom, ids[i]);
+    most = top, negative = bottom < 0;
+  }
+  if (negative || most >= taps) {
+    fail_index(op, "expected positions in [0, ", taps, ") of a window, got ", negative ? -1 : most);
+  }
 }
 
 }  // namespace
@@ -43,9 +67,9 @@ void kernel(const Pooling& op, CpuContext&, Views in, MutViews out) {
   const MutView& y = out[0];
   if (y.size() == 0) return;
   const cpu::PoolLayout at = layout_of(op, x.shape, y.shape, works_last(y, x));
-  const cpu::Packed packed(x, x.dtype, format(x.shape, at.channels_last));
+  const cpu::Packed packed(x, x.dtype, format(x.shape, at));
   if (op.mode == PoolMode::MAX) {
-    MGE_DISPATCH(max_pool)(x.dtype, packed.data(), y.data, at);
+    MGE_DISPATCH(max_pool)(x.dtype, packed.data(), y.data, out[1].data, at);
   } else {
     MGE_DISPATCH(average_pool)(x.dtype, packed.data(), y.data, at);
   }
@@ -55,26 +79,28 @@ REGISTER_KERNEL(Pooling, cpu);
 void kernel(const PoolingBackward& op, CpuContext&, Views in, MutViews out) {
   const MutView& dx = out[0];
   if (dx.size() == 0) return;
-  const cpu::PoolLayout at = layout_of(op, dx.shape, in[0].shape, works_last(dx, in[0]));
-  const Strides small = format(in[0].shape, at.channels_last);
+  const cpu::PoolLayout at = layout_of(op, dx.shape, in[0].shape, works_last(dx, in.back()));
+  const Strides small = format(in[0].shape, at);
   const cpu::Packed dy(in[0], dx.dtype, small);
   if (op.mode != PoolMode::MAX) {
     MGE_DISPATCH(average_pool_backward)(dx.dtype, dy.data(), dx.data, at);
     return;
   }
-  const cpu::Packed x(in[1], dx.dtype, dx.strides), y(in[2], dx.dtype, small);
-  MGE_DISPATCH(max_pool_backward)(dx.dtype, dy.data(), x.data(), y.data(), dx.data, at);
+  const cpu::Packed index(in[1], in[1].dtype, small);
+  check_index("PoolingBackward", in[1], index, at);
+  MGE_DISPATCH(max_pool_backward)(dx.dtype, dy.data(), index.data(), dx.data, at);
 }
 REGISTER_KERNEL(PoolingBackward, cpu);
 
 void kernel(const MaxPoolPick& op, CpuContext&, Views in, MutViews out) {
   const MutView& picked = out[0];
   if (picked.size() == 0) return;
-  const cpu::PoolLayout at = layout_of(op, in[1].shape, picked.shape, works_last(picked, in[1]));
-  const Strides large = format(in[1].shape, at.channels_last);
-  const cpu::Packed g(in[0], picked.dtype, large), x(in[1], picked.dtype, large);
-  const cpu::Packed y(in[2], picked.dtype, picked.strides);
-  MGE_DISPATCH(max_pool_pick)(picked.dtype, g.data(), x.data(), y.data(), picked.data, at);
+  const cpu::PoolLayout at =
+      layout_of(op, in[0].shape, picked.shape, works_last(picked, in[0]));
+  const cpu::Packed g(in[0], picked.dtype, format(in[0].shape, at));
+  const cpu::Packed index(in[1], in[1].dtype, format(in[1].shape, at));
+  check_index("MaxPoolPick", in[1], index, at);
+  MGE_DISPATCH(max_pool_pick)(picked.dtype, g.data(), index.data(), picked.data, at);
 }
 REGISTER_KERNEL(MaxPoolPick, cpu);
 

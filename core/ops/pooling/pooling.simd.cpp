@@ -1,13 +1,12 @@
-// Lanes are channels in channels-last layout, output columns in row-major layout; a window is
-// walked tap by tap (one position in the window), each tap for all lanes at once. A driver walks
-// windows and taps of a layout, a reducer says what happens at each:
+// Many windows are reduced at once, one in each lane: tap by tap (a tap is a position in the window),
+// a loop over the lanes. What the lanes are depends on the layout:
 //
-//   start(lanes)                 a new group of windows, one for each lane
-//   tap(at, first, last)         lanes [first, last) see the input elements at + lane * step
-//   row_done()                   the taps of one row of the window are through
-//   finish(out, lanes, counts)   the results of the lanes go to out + lane; counts() gives the size
-//                                of each window
-// The backward reducers and MaxPick begin with start_at(out, lanes), which reads operands there.
+//   deep    channels-last with many channels: the channels of one output position
+//   flat    no padding: consecutive outputs of an image (or of a plane, in row-major layout), found
+//           through a table of where each one's window starts
+//   strips  padding: the outputs of one output row, some of which a tap may miss
+//
+// Backward passes do scattered additions, one image's block of channels (or one plane) at a time.
 
 #include <algorithm>
 #include <limits>
@@ -23,149 +22,83 @@ namespace {
 using std::int64_t;
 
 constexpr int64_t kLanes = 256;
-// Channels that a backward pass works on at a time: its unit of parallel work.
-constexpr int64_t kBackwardLanes = 64;
+constexpr int64_t kDeep = 16;           // channels from which they are the lanes
+constexpr int64_t kBackwardLanes = 64;  // channels that a backward pass works on at a time
 
-// A step between lanes that is known to the compiler makes vector loads; 0 is known at run time.
-template <int step>
-inline int64_t lane_step(int64_t at_run_time) {
-  return step == 0 ? at_run_time : step;
-}
+int64_t grain_of(int64_t work) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)); }
 
-// ---- reducers
-// ------------------------------------------------------------------------------------
+// ---- reducers ------------------------------------------------------------------------------------
+// start(lanes); then tap(...) for each tap, row_done() after each row of taps; then finish(...).
+// tap: lane first + i sees at[where[i]], or at[i] without a table, for i below lanes.
 
-template <class T, int step>
+template <class T>
+using Wide = std::conditional_t<std::is_integral_v<T>, T, ComputeType<T>>;
+
+template <class T>
 struct Max {
-  using A = std::conditional_t<std::is_integral_v<T>, T, ComputeType<T>>;
-  const T* x;
+  using A = Wide<T>;
   T* y;
-  int64_t run_step;
+  void* index;  // may be null
+  DType index_dtype;
   A best[kLanes];
+  std::int32_t found[kLanes];
 
   void start(int64_t lanes) {
     constexpr A lowest = std::is_integral_v<T> ? std::numeric_limits<A>::lowest()
                                                : -std::numeric_limits<A>::infinity();
     std::fill_n(best, lanes, lowest);
+    // A window of nothing but -inf never sees a greater value: its first tap is the maximum.
+    std::fill_n(found, lanes, std::int32_t{-1});
   }
-  void tap(int64_t at, int64_t first, int64_t last) {
-    const T* __restrict from = x + at;
-    A* __restrict to = best;
-    const int64_t s = lane_step<step>(run_step);
-    for (int64_t j = first; j < last; ++j) {
-      const A v = A(from[j * s]), b = to[j];
-      to[j] = (v > b) | (v != v) ? v : b;
+  template <bool table>
+  void tap(const T* __restrict at, const std::int32_t* __restrict where, int64_t first,
+           int64_t lanes, std::int32_t id) {
+    A* __restrict b = best + first;
+    std::int32_t* __restrict f = found + first;
+    for (int64_t j = 0; j < lanes; ++j) {
+      const A v = A(at[table ? int64_t{where[j]} : j]), m = b[j];
+      const bool take = (v > m) | ((v != v) & (m == m)) | (f[j] < 0);
+      b[j] = take ? v : m;
+      f[j] = take ? id : f[j];
     }
   }
-  void row_done() {}
-  template <class Counts>
-  void finish(int64_t out, int64_t lanes, Counts&&) {
+  void row_done(int64_t) {}
+  void finish(int64_t out, int64_t lanes, const std::int32_t*) {
     T* __restrict to = y + out;
     for (int64_t j = 0; j < lanes; ++j) to[j] = T(best[j]);
+    if (!index) return;
+    if (index_dtype == DType::int32) {
+      std::copy_n(found, lanes, static_cast<std::int32_t*>(index) + out);
+      return;
+    }
+    std::uint8_t* __restrict ids = static_cast<std::uint8_t*>(index) + out;
+    for (int64_t j = 0; j < lanes; ++j) ids[j] = static_cast<std::uint8_t>(found[j]);
   }
 };
 
-template <class T, int step>
+template <class T>
 struct Average {
   using A = ComputeType<T>;
-  const T* x;
   T* y;
-  int64_t run_step;
-  int64_t lanes = 0;
   A row[kLanes], total[kLanes];
 
-  void start(int64_t n) {
-    lanes = n;
-    std::fill_n(row, n, A(0));
-    std::fill_n(total, n, A(0));
+  void start(int64_t lanes) {
+    std::fill_n(row, lanes, A(0));
+    std::fill_n(total, lanes, A(0));
   }
-  void tap(int64_t at, int64_t first, int64_t last) {
-    const T* __restrict from = x + at;
-    A* __restrict to = row;
-    const int64_t s = lane_step<step>(run_step);
-    for (int64_t j = first; j < last; ++j) to[j] += A(from[j * s]);
+  template <bool table>
+  void tap(const T* __restrict at, const std::int32_t* __restrict where, int64_t first,
+           int64_t lanes, std::int32_t) {
+    A* __restrict r = row + first;
+    for (int64_t j = 0; j < lanes; ++j) r[j] += A(at[table ? int64_t{where[j]} : j]);
   }
-  // Sums of rows, then the sum of these: long windows stay accurate.
-  void row_done() {
+  // Sums of rows, then the sum of these: large windows stay accurate.
+  void row_done(int64_t lanes) {
     for (int64_t j = 0; j < lanes; ++j) total[j] += row[j], row[j] = 0;
   }
-  template <class Counts>
-  void finish(int64_t out, int64_t n, Counts&& counts_of) {
+  void finish(int64_t out, int64_t lanes, const std::int32_t* counts) {
     T* __restrict to = y + out;
-    const int64_t* counts = counts_of();
-    for (int64_t j = 0; j < n; ++j) to[j] = T(total[j] / A(counts[j]));
-  }
-};
-
-// Gives each lane's dy to the first tap that equals its maximum, once.
-template <class T, int step>
-struct MaxBackward {
-  using A = ComputeType<T>;
-  const T *dy, *x, *y;
-  A* dx;
-  int64_t run_step, to_dx;  // dx lies to_dx elements before where x would
-  A left[kLanes], best[kLanes];
-
-  void start_at(int64_t out, int64_t lanes) {
-    for (int64_t j = 0; j < lanes; ++j) left[j] = A(dy[out + j]), best[j] = A(y[out + j]);
-  }
-  void tap(int64_t at, int64_t first, int64_t last) {
-    const T* __restrict from = x + at;
-    A* __restrict to = dx + (at - to_dx), * __restrict rest = left;
-    const A* __restrict maxima = best;
-    const int64_t s = lane_step<step>(run_step);
-    for (int64_t j = first; j < last; ++j) {
-      const A v = A(from[j * s]), b = maxima[j], g = rest[j];
-      const bool hit = (v == b) | ((v != v) & (b != b));
-      to[j * s] += hit ? g : A(0);
-      rest[j] = hit ? A(0) : g;
-    }
-  }
-};
-
-template <class T, int step>
-struct AverageBackward {
-  using A = ComputeType<T>;
-  const T* dy;
-  A* dx;
-  int64_t run_step, to_dx;
-  A share[kLanes];
-
-  void start_at(int64_t out, int64_t lanes, const int64_t* counts) {
-    for (int64_t j = 0; j < lanes; ++j) share[j] = A(dy[out + j]) / A(counts[j]);
-  }
-  void tap(int64_t at, int64_t first, int64_t last) {
-    A* __restrict to = dx + (at - to_dx);
-    const A* __restrict from = share;
-    const int64_t s = lane_step<step>(run_step);
-    for (int64_t j = first; j < last; ++j) to[j * s] += from[j];
-  }
-};
-
-// What MaxBackward sends to one tap, fetched from there.
-template <class T, int step>
-struct MaxPick {
-  using A = ComputeType<T>;
-  const T *g, *x, *y;
-  T* out;
-  int64_t run_step;
-  A best[kLanes], found[kLanes], open[kLanes];
-
-  void start_at(int64_t at, int64_t lanes) {
-    for (int64_t j = 0; j < lanes; ++j) best[j] = A(y[at + j]), found[j] = 0, open[j] = 1;
-  }
-  void tap(int64_t at, int64_t first, int64_t last) {
-    const T* __restrict from = x + at, * __restrict value = g + at;
-    const int64_t s = lane_step<step>(run_step);
-    for (int64_t j = first; j < last; ++j) {
-      const A v = A(from[j * s]), b = best[j];
-      const bool hit = (open[j] != 0) & ((v == b) | ((v != v) & (b != b)));
-      found[j] = hit ? A(value[j * s]) : found[j];
-      open[j] = hit ? A(0) : open[j];
-    }
-  }
-  void finish(int64_t at, int64_t lanes) {
-    for (int64_t j = 0; j < lanes; ++j) out[at + j] = T(found[j]);
+    for (int64_t j = 0; j < lanes; ++j) to[j] = T(total[j] / A(counts[j]));
   }
 };
 
@@ -181,6 +114,12 @@ inline Range covered(int64_t o, int64_t stride, int64_t pad, int64_t window, int
   const int64_t start = o * stride - pad;
   return {std::max<int64_t>(0, start), std::min(size, start + window)};
 }
+inline Range rows_of(const PoolLayout& p, int64_t oh) {
+  return covered(oh, p.stride_h, p.pad_h, p.window_h, p.h);
+}
+inline Range cols_of(const PoolLayout& p, int64_t ow) {
+  return covered(ow, p.stride_w, p.pad_w, p.window_w, p.w);
+}
 
 // Outputs o in [from, to) whose window has position k of it inside the input.
 inline Range lanes_inside(int64_t k, int64_t stride, int64_t pad, int64_t size, int64_t from,
@@ -190,205 +129,328 @@ inline Range lanes_inside(int64_t k, int64_t stride, int64_t pad, int64_t size, 
   return {std::max(low, from), std::min(high, to)};
 }
 
-// The group of windows of output (oh, ow), lanes are `lanes` channels from c on.
-template <class Reducer>
-inline void taps_last(const PoolLayout& p, int64_t image, Range rows, Range cols, int64_t c,
-                      int64_t lanes, Reducer& r) {
-  for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
-    for (int64_t iw = cols.begin; iw < cols.end; ++iw) {
-      r.tap(((image * p.h + ih) * p.w + iw) * p.c + c, 0, lanes);
-    }
-    if constexpr (requires { r.row_done(); }) r.row_done();
-  }
+inline std::int32_t count_of(const PoolLayout& p, Range rows, Range cols) {
+  return static_cast<std::int32_t>(p.count_padding ? p.taps() : rows.size() * cols.size());
 }
 
-// The group of windows of output row oh, lanes are the columns [from, to).
-template <class Reducer>
-inline void taps_first(const PoolLayout& p, int64_t plane, Range rows, int64_t from, int64_t to,
-                       Reducer& r) {
-  for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
-    for (int64_t k = 0; k < p.window_w; ++k) {
-      const Range lanes = lanes_inside(k, p.stride_w, p.pad_w, p.w, from, to);
-      if (lanes.size() <= 0) continue;
-      // Lane j is column from + j.
-      const int64_t at = (plane * p.h + ih) * p.w + from * p.stride_w - p.pad_w + k;
-      r.tap(at, lanes.begin - from, lanes.end - from);
-    }
-    if constexpr (requires { r.row_done(); }) r.row_done();
-  }
-}
+// An image whose channels lie side by side, or a plane of one channel.
+struct Images {
+  int64_t count, channels;
+  explicit Images(const PoolLayout& p)
+      : count(p.channels_last ? p.n : p.n * p.c), channels(p.channels_last ? p.c : 1) {}
+};
 
-// Elements that each lane's average is over.
-inline void count_last(const PoolLayout& p, Range rows, Range cols, int64_t lanes,
-                       int64_t* counts) {
-  const int64_t count = p.count_padding ? p.window_h * p.window_w : rows.size() * cols.size();
-  std::fill_n(counts, lanes, count);
-}
-inline void count_first(const PoolLayout& p, Range rows, int64_t from, int64_t to,
-                        int64_t* counts) {
-  for (int64_t o = from; o < to; ++o) {
-    counts[o - from] = p.count_padding
-                           ? p.window_h * p.window_w
-                           : rows.size() * covered(o, p.stride_w, p.pad_w, p.window_w, p.w).size();
-  }
-}
+// ---- forward -------------------------------------------------------------------------------------
 
-// Calls work(reducer, out, lanes, counts, taps) for every group of windows in output row oh of an
-// image (channels-last; channels [c_begin, c_end)) or of a plane; taps() walks the taps.
-template <class Reducer, class Work>
-void groups_last(const PoolLayout& p, int64_t image, int64_t oh, int64_t c_begin, int64_t c_end,
-                 Reducer& r, Work&& work) {
-  int64_t counts[kLanes];
-  const Range rows = covered(oh, p.stride_h, p.pad_h, p.window_h, p.h);
-  for (int64_t ow = 0; ow < p.out_w; ++ow) {
-    const Range cols = covered(ow, p.stride_w, p.pad_w, p.window_w, p.w);
-    for (int64_t c = c_begin; c < c_end; c += kLanes) {
-      const int64_t lanes = std::min(kLanes, c_end - c);
-      const int64_t out = ((image * p.out_h + oh) * p.out_w + ow) * p.c + c;
-      work(
-          out, lanes, [&] { return count_last(p, rows, cols, lanes, counts), counts; },
-          [&] { taps_last(p, image, rows, cols, c, lanes, r); });
-    }
-  }
-}
-template <class Reducer, class Work>
-void groups_first(const PoolLayout& p, int64_t plane, int64_t oh, Reducer& r, Work&& work) {
-  int64_t counts[kLanes];
-  const Range rows = covered(oh, p.stride_h, p.pad_h, p.window_h, p.h);
-  for (int64_t from = 0; from < p.out_w; from += kLanes) {
-    const int64_t to = std::min(p.out_w, from + kLanes);
-    work((plane * p.out_h + oh) * p.out_w + from, to - from,
-         [&] { return count_first(p, rows, from, to, counts), counts; },
-         [&] { taps_first(p, plane, rows, from, to, r); });
-  }
-}
-
-// ---- drivers ------------------------------------------------------------------------------------
-
-int64_t grain_of(int64_t work) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)); }
-
-// Calls f(image or plane, oh) for all output rows.
-template <class F>
-void each_out_row(const PoolLayout& p, F&& f) {
-  const int64_t wide = p.channels_last ? p.c : 1, many = p.channels_last ? p.n : p.n * p.c;
-  const int64_t work = p.out_w * wide * p.window_h * p.window_w;
-  parallel_for(many * p.out_h, grain_of(work), [&](int64_t begin, int64_t end) { f(begin, end); });
-}
-
-template <class Reducer, class Work>
-void run_rows(const PoolLayout& p, int64_t begin, int64_t end, Reducer& r, Work&& work) {
-  for (int64_t k = begin; k < end; ++k) {
-    if (p.channels_last) {
-      groups_last(p, k / p.out_h, k % p.out_h, 0, p.c, r, work);
-    } else {
-      groups_first(p, k / p.out_h, k % p.out_h, r, work);
-    }
-  }
-}
-
-template <class Reducer>
-void pool(const PoolLayout& p, const Reducer& start) {
-  each_out_row(p, [&](int64_t begin, int64_t end) {
+template <class T, class Reducer>
+void pool_deep(const PoolLayout& p, const T* x, const Reducer& start) {
+  parallel_for(p.n * p.out_h, grain_of(p.out_w * p.c * p.taps()), [&](int64_t begin, int64_t end) {
     Reducer r = start;
-    run_rows(p, begin, end, r, [&](int64_t out, int64_t lanes, auto&& counts, auto&& taps) {
-      if constexpr (requires { r.start_at(out, lanes); }) {
-        r.start_at(out, lanes);
-        taps();
-        r.finish(out, lanes);
-      } else {
-        r.start(lanes);
-        taps();
-        r.finish(out, lanes, counts);
+    std::int32_t counts[kLanes];
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t image = k / p.out_h, oh = k % p.out_h;
+      const Range rows = rows_of(p, oh);
+      for (int64_t ow = 0; ow < p.out_w; ++ow) {
+        const Range cols = cols_of(p, ow);
+        std::fill_n(counts, std::min(kLanes, p.c), count_of(p, rows, cols));
+        for (int64_t c = 0; c < p.c; c += kLanes) {
+          const int64_t lanes = std::min(kLanes, p.c - c);
+          r.start(lanes);
+          for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
+            const int64_t first = (ih - oh * p.stride_h + p.pad_h) * p.window_w -
+                                  (ow * p.stride_w - p.pad_w);
+            for (int64_t iw = cols.begin; iw < cols.end; ++iw) {
+              r.template tap<false>(x + ((image * p.h + ih) * p.w + iw) * p.c + c, nullptr, 0,
+                                    lanes, static_cast<std::int32_t>(first + iw));
+            }
+            r.row_done(lanes);
+          }
+          r.finish((k * p.out_w + ow) * p.c + c, lanes, counts);
+        }
       }
-    });
+    }
   });
 }
 
-// dx of one unit (an image's block of channels, or a plane) at a time. Rows of it are cleared just
-// before the first window reaches them, while they are about to be in cache anyway. The 16-bit
-// types add up in float32, in a scratch plane of the unit's own.
 template <class T, class Reducer>
-void pool_backward(const PoolLayout& p, const Reducer& start, T* dx) {
+void pool_flat(const PoolLayout& p, const T* x, const Reducer& start) {
+  const Images images(p);
+  const int64_t size = p.out_h * p.out_w * images.channels;
+  const int64_t in_size = p.h * p.w * images.channels;
+  // Where the window of each output of an image starts.
+  Scratch scratch(static_cast<std::size_t>(size) * sizeof(std::int32_t));
+  std::int32_t* const starts = scratch.as<std::int32_t>();
+  for (int64_t o = 0, oh = 0; oh < p.out_h; ++oh) {
+    for (int64_t ow = 0; ow < p.out_w; ++ow) {
+      const int64_t at = (oh * p.stride_h * p.w + ow * p.stride_w) * images.channels;
+      for (int64_t c = 0; c < images.channels; ++c) {
+        starts[o++] = static_cast<std::int32_t>(at + c);
+      }
+    }
+  }
+  const int64_t blocks = (size + kLanes - 1) / kLanes;
+  const int64_t work = std::min(size, kLanes) * p.taps();
+  parallel_for(images.count * blocks, grain_of(work), [&](int64_t begin, int64_t end) {
+    Reducer r = start;
+    std::int32_t counts[kLanes];
+    std::fill_n(counts, kLanes, static_cast<std::int32_t>(p.taps()));
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t image = k / blocks, first = k % blocks * kLanes;
+      const int64_t lanes = std::min(kLanes, size - first);
+      std::int32_t id = 0;
+      r.start(lanes);
+      for (int64_t kh = 0; kh < p.window_h; ++kh) {
+        for (int64_t kw = 0; kw < p.window_w; ++kw) {
+          r.template tap<true>(x + image * in_size + (kh * p.w + kw) * images.channels,
+                               starts + first, 0, lanes, id++);
+        }
+        r.row_done(lanes);
+      }
+      r.finish(image * size + first, lanes, counts);
+    }
+  });
+}
+
+// Lane j of a strip is channel j % channels of output column from + j / channels.
+template <class T, class Reducer>
+void pool_strips(const PoolLayout& p, const T* x, const Reducer& start) {
+  const Images images(p);
+  const int64_t channels = images.channels, most = kLanes / channels;  // output columns of a strip
+  std::int32_t starts[kLanes];
+  for (int64_t j = 0; j < most * channels; ++j) {
+    starts[j] = static_cast<std::int32_t>(j / channels * p.stride_w * channels + j % channels);
+  }
+  const int64_t work = p.out_w * channels * p.taps();
+  parallel_for(images.count * p.out_h, grain_of(work), [&](int64_t begin, int64_t end) {
+    Reducer r = start;
+    std::int32_t counts[kLanes];
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t image = k / p.out_h, oh = k % p.out_h;
+      const Range rows = rows_of(p, oh);
+      for (int64_t from = 0; from < p.out_w; from += most) {
+        const int64_t to = std::min(p.out_w, from + most), lanes = (to - from) * channels;
+        for (int64_t j = 0; j < lanes; ++j) {
+          counts[j] = count_of(p, rows, cols_of(p, from + j / channels));
+        }
+        r.start(lanes);
+        for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
+          const int64_t id = (ih - oh * p.stride_h + p.pad_h) * p.window_w;
+          for (int64_t kw = 0; kw < p.window_w; ++kw) {
+            const Range in = lanes_inside(kw, p.stride_w, p.pad_w, p.w, from, to);
+            if (in.size() <= 0) continue;
+            const int64_t column = in.begin * p.stride_w - p.pad_w + kw;
+            r.template tap<true>(x + ((image * p.h + ih) * p.w + column) * channels, starts,
+                                 (in.begin - from) * channels, in.size() * channels,
+                                 static_cast<std::int32_t>(id + kw));
+          }
+          r.row_done(lanes);
+        }
+        r.finish((k * p.out_w + from) * channels, lanes, counts);
+      }
+    }
+  });
+}
+
+template <class T, class Reducer>
+void pool(const PoolLayout& p, const T* x, const Reducer& start) {
+  const Images images(p);
+  const bool padded = p.pad_h != 0 || p.pad_w != 0;
+  const bool small = p.h * p.w * images.channels < std::numeric_limits<std::int32_t>::max();
+  if (p.channels_last && (p.c >= kDeep || (p.c > 1 && !small))) return pool_deep(p, x, start);
+  if (!padded && small) return pool_flat(p, x, start);
+  pool_strips(p, x, start);
+}
+
+// ---- backward ------------------------------------------------------------------------------------
+
+// What a backward pass works on at a time: some channels of an image, or a plane.
+struct Unit {
+  int64_t in, out;  // first element of the unit in dx and dy
+  int64_t lanes;    // channels
+};
+struct Units {
+  int64_t block, blocks, pitch, count;
+  explicit Units(const PoolLayout& p)
+      : block(p.channels_last ? std::min(p.c, kBackwardLanes) : 1),
+        blocks(p.channels_last ? (p.c + block - 1) / block : p.c),
+        pitch(p.channels_last ? p.c : 1),
+        count(p.n * blocks) {}
+  Unit at(const PoolLayout& p, int64_t k) const {
+    if (!p.channels_last) return {k * p.h * p.w, k * p.out_h * p.out_w, 1};
+    const int64_t image = k / blocks, c = k % blocks * block;
+    return {image * p.h * p.w * p.c + c, image * p.out_h * p.out_w * p.c + c,
+            std::min(block, p.c - c)};
+  }
+};
+
+// Calls row(unit, dx, oh) for all output rows of all units. Rows of dx are cleared just before the
+// first window reaches them, while they are about to be in cache anyway. The 16-bit types add up in
+// float32, in a scratch plane of the thread's own.
+template <class T, class Row>
+void each_backward_row(const PoolLayout& p, T* dx, Row&& row) {
   using A = ComputeType<T>;
   constexpr bool direct = std::is_same_v<T, A>;
-  const int64_t block = p.channels_last ? std::min(p.c, kBackwardLanes) : 1;
-  const int64_t blocks = p.channels_last ? (p.c + block - 1) / block : p.c;
-  const int64_t plane = p.h * p.w * block;
-  // Row `ih` of the unit starts at row_at(ih); positions in it are `pitch` apart, `lanes` wide.
-  const int64_t pitch = p.channels_last ? p.c : 1;
-  const int threads = num_threads();
-  Scratch scratch(
-      direct ? 0 : sizeof(A) * static_cast<std::size_t>(plane * pitch / block * threads + 64));
-  parallel_for(p.n * blocks, grain_of(plane), [&](int64_t begin, int64_t end) {
-    Reducer r = start;
-    for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t image = unit / blocks, b = unit % blocks;
-      const int64_t c = p.channels_last ? b * block : 0;
-      const int64_t lanes = p.channels_last ? std::min(block, p.c - c) : 1;
-      const int64_t base = p.channels_last ? image * p.h * p.w * p.c : unit * p.h * p.w;
-      A* accumulate;
+  const Units units(p);
+  const int64_t plane = p.h * p.w * units.block;
+  parallel_for(units.count, grain_of(plane), [&](int64_t begin, int64_t end) {
+    Scratch scratch(direct ? 0 : sizeof(A) * static_cast<std::size_t>(plane));
+    // Of an accumulator: positions are `pitch` apart.
+    const int64_t pitch = direct ? units.pitch : units.block;
+    for (int64_t k = begin; k < end; ++k) {
+      const Unit unit = units.at(p, k);
+      A* to;
       if constexpr (direct) {
-        accumulate = dx + base;
+        to = dx + unit.in;
       } else {
-        accumulate = scratch.as<A>() + omp_get_thread_num() * (p.h * p.w * pitch);
+        to = scratch.as<A>();
       }
-      r.dx = accumulate, r.to_dx = base;
       int64_t cleared = 0;
-      auto clear_to = [&](int64_t row) {
-        for (int64_t k = cleared * p.w; k < row * p.w; ++k) {
-          std::fill_n(accumulate + k * pitch + c, lanes, A(0));
-        }
-        cleared = std::max(cleared, row);
-      };
-      auto work = [&](int64_t out, int64_t n, auto&& counts, auto&& taps) {
-        if constexpr (requires { r.start_at(out, n, counts()); }) {
-          r.start_at(out, n, counts());
-        } else {
-          r.start_at(out, n);
-        }
-        taps();
+      const auto clear_to = [&](int64_t ih) {
+        for (int64_t i = cleared * p.w; i < ih * p.w; ++i) std::fill_n(to + i * pitch, unit.lanes, A(0));
+        cleared = std::max(cleared, ih);
       };
       for (int64_t oh = 0; oh < p.out_h; ++oh) {
-        clear_to(covered(oh, p.stride_h, p.pad_h, p.window_h, p.h).end);
-        if (p.channels_last) {
-          groups_last(p, image, oh, c, c + lanes, r, work);
-        } else {
-          groups_first(p, unit, oh, r, work);
-        }
+        clear_to(rows_of(p, oh).end);
+        row(unit, to, pitch, oh);
       }
       clear_to(p.h);
       if constexpr (!direct) {
-        for (int64_t k = 0; k < p.h * p.w; ++k) {
-          for (int64_t j = 0; j < lanes; ++j) {
-            dx[base + k * pitch + c + j] = T(accumulate[k * pitch + c + j]);
-          }
+        for (int64_t i = 0; i < p.h * p.w; ++i) {
+          T* out = dx + unit.in + i * units.pitch;
+          for (int64_t j = 0; j < unit.lanes; ++j) out[j] = T(to[i * pitch + j]);
         }
       }
     }
   });
 }
 
-// Calls f with the step between lanes as an integral_constant.
-template <class T, class F>
-void with_step(const PoolLayout& p, F&& f) {
-  if (p.channels_last || p.stride_w == 1) {
-    f(std::integral_constant<int, 1>{});
-  } else if (std::is_same_v<T, float> && p.stride_w == 2) {
-    f(std::integral_constant<int, std::is_same_v<T, float> ? 2 : 0>{});
+// Whether the whole window of an output lies inside the input.
+inline bool inside(const PoolLayout& p, Range rows, Range cols) {
+  return rows.size() == p.window_h && cols.size() == p.window_w;
+}
+
+// Where tap `id` of the window at (oh, ow) lies, or -1 in the padding.
+inline int64_t position_of(const PoolLayout& p, int64_t oh, int64_t ow, int64_t id) {
+  const int64_t ih = oh * p.stride_h - p.pad_h + id / p.window_w;
+  const int64_t iw = ow * p.stride_w - p.pad_w + id % p.window_w;
+  return ih < 0 || iw < 0 || ih >= p.h || iw >= p.w ? -1 : ih * p.w + iw;
+}
+
+// Distances of all taps from the first one, times `pitch`.
+class TapOffsets {
+ public:
+  TapOffsets(const PoolLayout& p, int64_t pitch)
+      : scratch_(static_cast<std::size_t>(p.taps()) * sizeof(int64_t)) {
+    int64_t* to = scratch_.as<int64_t>();
+    for (int64_t kh = 0; kh < p.window_h; ++kh) {
+      for (int64_t kw = 0; kw < p.window_w; ++kw) *to++ = (kh * p.w + kw) * pitch;
+    }
+  }
+  int64_t operator[](int64_t id) const { return scratch_.as<int64_t>()[id]; }
+
+ private:
+  Scratch scratch_;
+};
+
+template <class T, class Index>
+void max_backward(const PoolLayout& p, const T* dy, const Index* index, T* dx) {
+  using A = ComputeType<T>;
+  const Units units(p);
+  const TapOffsets offsets(p, std::is_same_v<T, A> ? units.pitch : units.block);
+  each_backward_row(p, dx, [&](const Unit& unit, A* to, int64_t pitch, int64_t oh) {
+    const Range rows = rows_of(p, oh);
+    for (int64_t ow = 0; ow < p.out_w; ++ow) {
+      const int64_t o = unit.out + (oh * p.out_w + ow) * units.pitch;
+      const T* g = dy + o;
+      const Index* id = index + o;
+      if (inside(p, rows, cols_of(p, ow))) {
+        A* first = to + (rows.begin * p.w + ow * p.stride_w - p.pad_w) * pitch;
+        for (int64_t j = 0; j < unit.lanes; ++j) first[offsets[id[j]] + j] += A(g[j]);
+        continue;
+      }
+      for (int64_t j = 0; j < unit.lanes; ++j) {
+        const int64_t at = position_of(p, oh, ow, id[j]);
+        if (at >= 0) to[at * pitch + j] += A(g[j]);
+      }
+    }
+  });
+}
+
+template <class A>
+inline void add_lanes(A* __restrict to, const A* __restrict from, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) to[j] += from[j];
+}
+
+template <class T>
+void average_backward(const PoolLayout& p, const T* dy, T* dx) {
+  using A = ComputeType<T>;
+  const Units units(p);
+  each_backward_row(p, dx, [&](const Unit& unit, A* to, int64_t pitch, int64_t oh) {
+    A share[kBackwardLanes];
+    const Range rows = rows_of(p, oh);
+    for (int64_t ow = 0; ow < p.out_w; ++ow) {
+      const Range cols = cols_of(p, ow);
+      const A count = A(count_of(p, rows, cols));
+      const T* g = dy + unit.out + (oh * p.out_w + ow) * units.pitch;
+      for (int64_t j = 0; j < unit.lanes; ++j) share[j] = A(g[j]) / count;
+      for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
+        if (pitch == 1) {
+          A* line = to + ih * p.w;
+          for (int64_t iw = cols.begin; iw < cols.end; ++iw) line[iw] += share[0];
+          continue;
+        }
+        for (int64_t iw = cols.begin; iw < cols.end; ++iw) {
+          add_lanes(to + (ih * p.w + iw) * pitch, share, unit.lanes);
+        }
+      }
+    }
+  });
+}
+
+template <class T, class Index>
+void max_pick(const PoolLayout& p, const T* g, const Index* index, T* out) {
+  const Images images(p);
+  const int64_t channels = images.channels;
+  const TapOffsets offsets(p, channels);
+  parallel_for(images.count * p.out_h, grain_of(p.out_w * channels), [&](int64_t begin,
+                                                                         int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t image = k / p.out_h, oh = k % p.out_h;
+      const T* from = g + image * p.h * p.w * channels;
+      const Range rows = rows_of(p, oh);
+      for (int64_t ow = 0; ow < p.out_w; ++ow) {
+        const int64_t o = (k * p.out_w + ow) * channels;
+        if (inside(p, rows, cols_of(p, ow))) {
+          const T* first = from + (rows.begin * p.w + ow * p.stride_w - p.pad_w) * channels;
+          for (int64_t j = 0; j < channels; ++j) out[o + j] = first[offsets[index[o + j]] + j];
+          continue;
+        }
+        for (int64_t j = 0; j < channels; ++j) {
+          const int64_t at = position_of(p, oh, ow, index[o + j]);
+          out[o + j] = at >= 0 ? from[at * channels + j] : T(0.0f);
+        }
+      }
+    }
+  });
+}
+
+// Calls f with a null pointer of the type that indices have.
+template <class F>
+void with_index(const PoolLayout& p, F&& f) {
+  if (pool_index_dtype(p.taps()) == DType::uint8) {
+    f(static_cast<std::uint8_t*>(nullptr));
   } else {
-    f(std::integral_constant<int, 0>{});
+    f(static_cast<std::int32_t*>(nullptr));
   }
 }
 
 }  // namespace
 
-void max_pool(DType dtype, const void* x, void* y, const PoolLayout& at) {
+void max_pool(DType dtype, const void* x, void* y, void* index, const PoolLayout& at) {
   auto run = [&]<class T>(Tag<T>) {
-    with_step<T>(at, [&](auto step) {
-      Max<T, step> r;
-      r.x = static_cast<const T*>(x), r.y = static_cast<T*>(y), r.run_step = at.stride_w;
-      pool(at, r);
-    });
+    Max<T> r;
+    r.y = static_cast<T*>(y), r.index = index, r.index_dtype = pool_index_dtype(at.taps());
+    pool(at, static_cast<const T*>(x), r);
   };
   if (dtype == DType::int8) return run(Tag<std::int8_t>{});
   if (dtype == DType::uint8) return run(Tag<std::uint8_t>{});
@@ -397,44 +459,34 @@ void max_pool(DType dtype, const void* x, void* y, const PoolLayout& at) {
 
 void average_pool(DType dtype, const void* x, void* y, const PoolLayout& at) {
   visit_float("Pooling", dtype, [&]<class T>(Tag<T>) {
-    with_step<T>(at, [&](auto step) {
-      Average<T, step> r;
-      r.x = static_cast<const T*>(x), r.y = static_cast<T*>(y), r.run_step = at.stride_w;
-      pool(at, r);
-    });
+    Average<T> r;
+    r.y = static_cast<T*>(y);
+    pool(at, static_cast<const T*>(x), r);
   });
 }
 
-void max_pool_backward(DType dtype, const void* dy, const void* x, const void* y, void* dx,
+void max_pool_backward(DType dtype, const void* dy, const void* index, void* dx,
                        const PoolLayout& at) {
   visit_float("PoolingBackward", dtype, [&]<class T>(Tag<T>) {
-    with_step<T>(at, [&](auto step) {
-      MaxBackward<T, step> r;
-      r.dy = static_cast<const T*>(dy), r.x = static_cast<const T*>(x);
-      r.y = static_cast<const T*>(y), r.run_step = at.stride_w;
-      pool_backward(at, r, static_cast<T*>(dx));
+    with_index(at, [&]<class Index>(Index*) {
+      max_backward(at, static_cast<const T*>(dy), static_cast<const Index*>(index),
+                   static_cast<T*>(dx));
     });
   });
 }
 
 void average_pool_backward(DType dtype, const void* dy, void* dx, const PoolLayout& at) {
   visit_float("PoolingBackward", dtype, [&]<class T>(Tag<T>) {
-    with_step<T>(at, [&](auto step) {
-      AverageBackward<T, step> r;
-      r.dy = static_cast<const T*>(dy), r.run_step = at.stride_w;
-      pool_backward(at, r, static_cast<T*>(dx));
-    });
+    average_backward(at, static_cast<const T*>(dy), static_cast<T*>(dx));
   });
 }
 
-void max_pool_pick(DType dtype, const void* g, const void* x, const void* y, void* out,
+void max_pool_pick(DType dtype, const void* g, const void* index, void* out,
                    const PoolLayout& at) {
   visit_float("MaxPoolPick", dtype, [&]<class T>(Tag<T>) {
-    with_step<T>(at, [&](auto step) {
-      MaxPick<T, step> r;
-      r.g = static_cast<const T*>(g), r.x = static_cast<const T*>(x);
-      r.y = static_cast<const T*>(y), r.out = static_cast<T*>(out), r.run_step = at.stride_w;
-      pool(at, r);
+    with_index(at, [&]<class Index>(Index*) {
+      max_pick(at, static_cast<const T*>(g), static_cast<const Index*>(index),
+               static_cast<T*>(out));
     });
   });
 }

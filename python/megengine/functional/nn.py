@@ -75,10 +75,13 @@ __all__ = [
 _op = lru_cache(maxsize=4096)
 
 
-def _as_float(inp: Any) -> Tensor:
+def _as_tensor(value: Any) -> Tensor:
+    return value if isinstance(value, Tensor) else Tensor(value)
+
+
+def _as_float(value: Any) -> Tensor:
     """The operand as a Tensor of a float dtype; integers and booleans become float32."""
-    if not isinstance(inp, Tensor):
-        inp = Tensor(inp)
+    inp = _as_tensor(value)
     return inp.astype("float32") if inp.dtype.kind in "iub" else inp
 
 
@@ -589,7 +592,7 @@ def _adaptive_pool_op(mode: str, shape: tuple[int, int]) -> OpDef:
 def _pool(inp: Tensor, mode: str, kernel_size: Any, stride: Any, padding: Any) -> Tensor:
     window = _pair("kernel_size", kernel_size)
     step = window if stride is None else _pair("stride", stride)
-    return call(_pool_op(mode, window, step, _pair("padding", padding)), inp)
+    return apply(_pool_op(mode, window, step, _pair("padding", padding)), inp)[0]
 
 
 def max_pool2d(
@@ -661,7 +664,7 @@ def adaptive_max_pool2d(inp: Tensor, oshp: int | tuple[int, int] | Tensor) -> Te
     >>> F.adaptive_max_pool2d(F.arange(16).reshape(1, 1, 4, 4), 1)
     Tensor([[[[15.]]]], device=xpux:0)
     """
-    return call(_adaptive_pool_op("MAX", _pair("oshp", oshp)), inp)
+    return apply(_adaptive_pool_op("MAX", _pair("oshp", oshp)), inp)[0]
 
 
 def adaptive_avg_pool2d(inp: Tensor, oshp: int | tuple[int, int] | Tensor) -> Tensor:
@@ -715,11 +718,10 @@ def embedding(
         raise ValueError("embedding: normalising the weight (max_norm, norm_type) is not supported")
     if weight.ndim != 2:
         raise ValueError(f"embedding: expected a weight of two axes, got shape {weight.shape}")
-    if not isinstance(inp, Tensor):
-        inp = Tensor(inp)
-    if inp.dtype.kind not in "iu":
-        raise TypeError(f"embedding: expected integer indices, got {inp.dtype}")
-    return weight[inp]
+    index = _as_tensor(inp)
+    if index.dtype.kind not in "iu":
+        raise TypeError(f"embedding: expected integer indices, got {index.dtype}")
+    return weight[index]
 
 
 def _mirrored(size: int, before: int, after: int) -> np.ndarray[Any, Any]:
