@@ -166,7 +166,7 @@ def test_cross_entropy_of_no_rows() -> None:
 
 @pytest.mark.parametrize("bad", [7, 3, -1])
 def test_label_out_of_range(bad: int) -> None:
-    with pytest.raises(IndexError, match=rf"\[0, 3\) for 3 classes, got {bad}"):
+    with pytest.raises(IndexError, match=rf"label {bad} is out of range.*axis of size 3"):
         F.nn.cross_entropy(T([[1.0, 2.0, 3.0]]), labels(bad))
 
 
