@@ -329,6 +329,15 @@ const Value& bool_mask(const char* op, nb::handle mask) {
   return m;
 }
 
+// The dtype of a choice. Integers and bools give way to 16-bit floats here, where arithmetic widens.
+DType where_dtype(const Operands& in) {
+  const bool numbers = in.weak[0] || in.weak[1];
+  const DType a = in.values[0].dtype(), b = in.values[1].dtype();
+  if (!numbers && is_low_float(a) && !is_float(b)) return a;
+  if (!numbers && is_low_float(b) && !is_float(a)) return b;
+  return in.common("where");
+}
+
 }  // namespace
 
 PyObject* tensor_getitem(PyObject* self, PyObject* key) {
@@ -384,7 +393,7 @@ void bind_indexing(nb::module_& m) {
         PyObject* const args[] = {x.ptr(), y.ptr()};
         const Value& m = bool_mask("where", mask);
         Operands in = operands_from_python("where", args, 2);
-        in.cast_all(in.common("where"));
+        in.cast_all(where_dtype(in));
         return wrapped(where(m, in.values[0], in.values[1]));
       },
       "x where mask is true, y elsewhere.");

@@ -87,11 +87,6 @@ PyObject* inplace(PyObject* a, PyObject* b) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     if (PyUnicode_Check(b) || !is_operand(b)) Py_RETURN_NOTIMPLEMENTED;
     Value out = elemwise(mode, want, a, b);
-    const Value& old = tensor_of(a).value;
-    if (out.shape() != old.shape()) {
-      fail_value(elemwise_name(mode), "in-place result of shape ", out.shape(),
-                 " does not fit a Tensor of shape ", old.shape());
-    }
     tensor_of(a).value = std::move(out);
     return Py_NewRef(a);
   });

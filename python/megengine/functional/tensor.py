@@ -445,7 +445,7 @@ def _part_sizes(size: int, parts: Any) -> list[int]:
 
 def split(
     inp: Tensor, nsplits_or_sections: int | Sequence[int] | Tensor, axis: int = 0
-) -> list[Tensor]:
+) -> tuple[Tensor, ...]:
     """The tensor cut into parts along an axis. The parts are views.
 
     Args:
@@ -465,7 +465,7 @@ def split(
     """
     shape = _expect_tensor("split", "inp", inp)._tuple_shape
     i = _axis("split", axis, len(shape))
-    return _core.split(inp, _part_sizes(shape[i], nsplits_or_sections), i)
+    return tuple(_core.split(inp, _part_sizes(shape[i], nsplits_or_sections), i))
 
 
 def _repeated(inp: Tensor, counts: Sequence[int], before: bool) -> Tensor:
