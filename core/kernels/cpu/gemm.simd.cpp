@@ -26,7 +26,7 @@ constexpr int kMaxRows = 6;
 constexpr int64_t kDepth = 256;      // of a block of A and B: a sliver of B takes 32 KiB, within L1
 constexpr int64_t kBlockRows = 120;  // of A: 120 KiB of float32, within L2
 constexpr int64_t kBlockCols = 1024;     // of B
-constexpr int64_t kRun = 1024;        // elements of a single row of C that stay in L1
+constexpr int64_t kRun = 1024;           // elements of a single row of C that stay in L1
 constexpr int64_t kThreadWork = 300000;  // multiplications that pay for a thread
 
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -346,23 +346,61 @@ constexpr Dots<T> dots_of[4][4] = {
     {dots<T, 4, 1>, dots<T, 4, 2>, dots<T, 4, 3>, dots<T, 4, 4>},
 };
 
-template <class T>
-void inner_products(const Part<T>& g) {
+// Calls f(i, j, sum) for every element of C, where the sum is over the terms [p0, p1).
+template <class T, class F>
+[[gnu::always_inline]] inline void each_inner_product(const Part<T>& g, int64_t p0, int64_t p1,
+                                                      F&& f) {
   for (int64_t j = 0; j < g.n; j += 4) {
     const int cols = static_cast<int>(smaller(4, g.n - j));
     for (int64_t i = 0; i < g.m; i += 4) {
       const int rows = static_cast<int>(smaller(4, g.m - i));
       typename Widest<T>::type sums[4][4] = {};
-      for (int64_t p = 0; p < g.k; p += kDotDepth) {
-        dots_of<T>[rows - 1][cols - 1](smaller(kDotDepth, g.k - p), g.a + i* g.a_row + p, g.a_row,
+      for (int64_t p = p0; p < p1; p += kDotDepth) {
+        dots_of<T>[rows - 1][cols - 1](smaller(kDotDepth, p1 - p), g.a + i* g.a_row + p, g.a_row,
                                        g.b + j* g.b_col + p, g.b_col, sums);
       }
       for (int r = 0; r < rows; ++r) {
-        for (int s = 0; s < cols; ++s) {
-          T& to = g.c[(i + r) * g.c_row + (j + s) * g.c_col];
-          to = static_cast<T>(g.accumulate ? to + sums[r][s] : sums[r][s]);
-        }
+        for (int s = 0; s < cols; ++s) f(i + r, j + s, sums[r][s]);
       }
+    }
+  }
+}
+
+template <class T>
+void inner_products(const Part<T>& g) {
+  each_inner_product(g, 0, g.k, [&](int64_t i, int64_t j, typename Widest<T>::type sum) {
+    T& to = g.c[i * g.c_row + j * g.c_col];
+    to = static_cast<T>(g.accumulate ? to + sum : sum);
+  });
+}
+
+// A few very long sums: threads take pieces of fixed length, which are added in order.
+constexpr int64_t kPiece = 1 << 15;
+
+template <class T>
+bool long_and_few(const Part<T>& g) {
+  return g.m * g.n <= 64 && g.k >= 4 * kPiece && g.a_col == 1 && g.b_row == 1;
+}
+
+template <class T>
+void long_inner_products(const Part<T>& g) {
+  using Sum = typename Widest<T>::type;
+  const int64_t pieces = ceil_div(g.k, kPiece), size = g.m * g.n;
+  const Scratch scratch(static_cast<std::size_t>(pieces * size) * sizeof(Sum));
+  Sum* const sums = scratch.as<Sum>();
+  parallel_for(pieces, 2, [&](int64_t begin, int64_t end) {
+    for (int64_t q = begin; q < end; ++q) {
+      each_inner_product(
+          g, q * kPiece, smaller(g.k, (q + 1) * kPiece),
+          [&](int64_t i, int64_t j, Sum sum) { sums[q * size + i * g.n + j] = sum; });
+    }
+  });
+  for (int64_t i = 0; i < g.m; ++i) {
+    for (int64_t j = 0; j < g.n; ++j) {
+      T& to = g.c[i * g.c_row + j * g.c_col];
+      Sum sum = g.accumulate ? static_cast<Sum>(to) : Sum{};
+      for (int64_t q = 0; q < pieces; ++q) sum += sums[q * size + i * g.n + j];
+      to = static_cast<T>(sum);
     }
   }
 }
@@ -375,7 +413,8 @@ bool few(const Part<T>& g) {
   return less == 1 || (less <= 8 && g.k >= 64 * less);
 }
 
-// ---- one row times a large matrix: long runs of B's rows, so that memory streams -------------------
+// ---- one row times a large matrix: long runs of B's rows, so that memory streams
+// -------------------
 
 // sums[0:n] += a[0] * b[0, 0:n] + ... + a[Rows - 1] * b[Rows - 1, 0:n]
 template <class T, int Rows>
@@ -554,6 +593,10 @@ void run(const Gemm& g) {
   if (g.k == 0) {
     if (g.accumulate) return;
     for (int64_t i = 0; i < batch; ++i) clear(at_batch(g, one, turned, i));
+    return;
+  }
+  if (long_and_few(one)) {
+    for (int64_t i = 0; i < batch; ++i) long_inner_products(at_batch(g, one, turned, i));
     return;
   }
   const double work = static_cast<double>(g.m) * static_cast<double>(g.n) *
