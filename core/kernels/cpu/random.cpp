@@ -175,12 +175,15 @@ void poisson(RandomStream stream, std::span<const double> rate, double* out) {
   });
 }
 
-void permutation(RandomStream stream, std::span<std::int64_t> out) {
+void permutation(RandomStream stream, std::span<std::int32_t> out) {
   std::iota(out.begin(), out.end(), 0);
-  // Fisher and Yates; the high half of a 128-bit product scales 64 random bits to the range.
-  for (std::size_t left = out.size(); left > 1; --left) {
-    const PhiloxWords w = philox(stream.seed, stream.first + left - 1, 0);
-    const std::uint64_t bits = static_cast<std::uint64_t>(w[0]) << 32 | w[1];
+  // Fisher and Yates. A counter serves two steps; the high half of a 128-bit product scales its 64
+  // random bits to the range.
+  PhiloxWords words{};
+  for (std::size_t left = out.size(), step = 0; left > 1; --left, ++step) {
+    const std::size_t half = step % 2 * 2;
+    if (half == 0) words = philox(stream.seed, stream.first + step / 2, 0);
+    const std::uint64_t bits = static_cast<std::uint64_t>(words[half]) << 32 | words[half + 1];
     const auto wide = static_cast<unsigned __int128>(bits) * left;
     std::swap(out[left - 1], out[static_cast<std::size_t>(wide >> 64)]);
   }

@@ -40,6 +40,6 @@ void beta(RandomStream stream, std::span<const double> alpha, std::span<const do
 void poisson(RandomStream stream, std::span<const double> rate, double* out);
 
 // A permutation of 0, ..., out.size() - 1, all equally likely.
-void permutation(RandomStream stream, std::span<std::int64_t> out);
+void permutation(RandomStream stream, std::span<std::int32_t> out);
 
 }  // namespace mge::cpu

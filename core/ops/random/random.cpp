@@ -57,7 +57,7 @@ std::int64_t largest_exact(DType dtype) {
       break;
   }
   const int bits = static_cast<int>(size_of(dtype)) * 8 - (info(dtype).is_signed ? 1 : 0);
-  return bits == 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
+  return static_cast<std::int64_t>((std::uint64_t{1} << bits) - 1);
 }
 
 void check_probability(const char* op, double p) {
@@ -86,9 +86,11 @@ REGISTER_OP(GaussianRNG);
 
 Specs infer(const PermutationRNG& op, const Specs& in) {
   check_inputs("PermutationRNG", in, 0);
-  if (op.n < 0) fail_value("PermutationRNG", "expected n >= 0, got ", op.n);
+  if (op.n < 0 || op.n > std::numeric_limits<std::int32_t>::max()) {
+    fail_value("PermutationRNG", "expected n between 0 and 2^31 - 1, got ", op.n);
+  }
   if (is_bool(op.dtype)) fail_type("PermutationRNG", "expected a number dtype, got bool");
-  if (op.n > 0 && op.n - 1 > largest_exact(op.dtype)) {
+  if (op.n - 1 > largest_exact(op.dtype)) {
     fail_value("PermutationRNG", "the numbers below ", op.n, " do not all fit ", op.dtype);
   }
   Spec out(op.dtype, {op.n});

@@ -78,20 +78,18 @@ REGISTER_KERNEL(GaussianRNG, cpu);
 
 void kernel(const PermutationRNG& op, CpuContext&, Views, MutViews out) {
   const std::size_t n = static_cast<std::size_t>(op.n);
-  const Scratch order(n * sizeof(std::int64_t));
-  cpu::permutation(draw(op.handle, cpu::counters_of_numbers(op.n)), {order.as<std::int64_t>(), n});
-  cpu::convert(order.as<void>(), DType::int64, out[0].data, op.dtype, op.n);
+  const Scratch order(n * sizeof(std::int32_t));
+  cpu::permutation(draw(op.handle, cpu::counters_of_numbers(op.n)), {order.as<std::int32_t>(), n});
+  cpu::convert(order.as<void>(), DType::int32, out[0].data, op.dtype, op.n);
 }
 REGISTER_KERNEL(PermutationRNG, cpu);
 
 void kernel(const ShuffleRNG& op, CpuContext&, Views in, MutViews out) {
   const std::int64_t n = in[0].shape[0];
   if (in[0].size() == 0 && n == 0) return;
-  const Scratch order(static_cast<std::size_t>(n) * sizeof(std::int64_t));
-  std::int64_t* rows = order.as<std::int64_t>();
+  std::int32_t* rows = out[1].ptr<std::int32_t>();
   cpu::permutation(draw(op.handle, cpu::counters_of_numbers(n)),
                    {rows, static_cast<std::size_t>(n)});
-  cpu::convert(rows, DType::int64, out[1].data, DType::int32, n);
   if (out[0].size() == 0) return;
   const InLayout from(in[0], row_major(in[0].shape));
   const std::int64_t bytes = out[0].size() / n * size_of(out[0].dtype);
