@@ -70,18 +70,31 @@ Values write_part(const char* op, const VecItems& items, Values& in, F&& write) 
   return {std::move(out)};
 }
 
-// 1 where a write is the last to its position, else 0, in the shape of a read.
+// True where a write is the last to its position; broadcasts to `taken`, the shape of a read. Found
+// by writing the numbers of the writes and reading back which one stayed.
 Value last_writes(const VecItems& items, const Spec& x, const Values& indices, const Shape& taken) {
-  Spec spec(DType::int32, x.shape);
-  spec.device = x.device;
-  const Value order = reshape(arange(count(taken), DType::int32, x.device), taken);
+  const BasicPart part = basic_part("IndexingSetMultiAxisVec", items, x.shape, x.strides);
+  const int at = static_cast<int>(items.at), arrays = items.vec_axis.size();
+  const int index_dims = taken.size() - (part.shape.size() - arrays);
+  Spec keys(DType::int32, {});
+  VecItems on_keys;
+  for (int i = 0; i < arrays; ++i) {
+    keys.shape.push_back(part.shape[static_cast<int>(items.vec_axis[i])]);
+    on_keys.vec_axis.push_back(i);
+  }
+  keys.strides = row_major(keys.shape);
+  keys.device = x.device;
+  const Shape index_shape(std::span(taken.begin() + at, static_cast<std::size_t>(index_dims)));
+  const Value order = reshape(arange(count(index_shape), DType::int32, x.device), index_shape);
   Values set;
-  set.push_back(zeros(spec));
+  set.push_back(zeros(keys));
   set.push_back(order);
   const Value written =
-      call_all(IndexingSetMultiAxisVec{items}, joined(std::move(set), indices))[0];
-  const Value seen = call_all(IndexingMultiAxisVec{items}, joined({written}, indices))[0];
-  return equal(seen, order);
+      call_all(IndexingSetMultiAxisVec{on_keys}, joined(std::move(set), indices))[0];
+  const Value seen = call_all(IndexingMultiAxisVec{on_keys}, joined({written}, indices))[0];
+  Shape shape = Dims::filled(taken.size(), 1);
+  std::copy(index_shape.begin(), index_shape.end(), shape.begin() + at);
+  return reshape(equal(seen, order), shape);
 }
 
 bool may_repeat(const Values& indices) {
