@@ -1,5 +1,6 @@
 #include "core/tensor/value.h"
 
+#include <limits>
 #include <new>
 
 namespace mge {
@@ -28,9 +29,12 @@ void ValueImpl::destroy(ValueImpl* v) noexcept {
 }
 
 Value Value::empty(const Spec& spec) {
-  const std::int64_t n = spec.size();
-  auto storage =
-      Storage::create(static_cast<std::size_t>(n) * static_cast<std::size_t>(size_of(spec.dtype)));
+  std::size_t bytes;
+  if (__builtin_mul_overflow(static_cast<std::size_t>(spec.size()),
+                             static_cast<std::size_t>(size_of(spec.dtype)), &bytes)) {
+    bytes = std::numeric_limits<std::size_t>::max();  // which the allocator refuses
+  }
+  auto storage = Storage::create(bytes);
   Value out;
   out.impl_ = Ref<ValueImpl>::adopt(new (allocate(sizeof(ValueImpl))) ValueImpl);
   out.impl_->spec = spec;

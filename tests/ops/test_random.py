@@ -275,9 +275,13 @@ def test_bad_arguments_raise() -> None:
     ):
         with pytest.raises(ValueError, match=r"expected|fit|size|scalar"):
             bad()
+    for huge in ((2**62,), (2**40, 2**40)):
+        with pytest.raises((ValueError, MemoryError)):
+            mge.random.normal(size=huge)
     for wrong in (
         lambda: mge.random.seed(1.5),  # type: ignore[arg-type]
         lambda: mge.random.permutation(2.5),  # type: ignore[arg-type]
+        lambda: mge.random.shuffle([1, 2]),  # type: ignore[arg-type]
         lambda: F.dropout(mge.tensor([1, 2]), 0.5),
     ):
         with pytest.raises(TypeError):

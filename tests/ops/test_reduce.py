@@ -297,6 +297,10 @@ def test_bad_arguments_raise() -> None:
         F.cumsum(mge.tensor([True]), 0)
     with pytest.raises(TypeError):
         F.topk(x, 1.5)
+    for fn in (F.sum, F.var, F.norm, F.sort, F.argmax):
+        for wrong in ([1.0, 2.0], 3.0, None):
+            with pytest.raises(TypeError):
+                fn(wrong)
 
 
 def test_topk_arguments() -> None:

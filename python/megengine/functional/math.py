@@ -72,6 +72,11 @@ def _axis_key(axis: Axis) -> _AxisKey:
     return operator.index(axis)
 
 
+def _expect_tensor(op: str, value: object) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{op}: expected inp as a Tensor, got {type(value).__name__}")
+
+
 # Making an op costs more than running it on a few numbers.
 @lru_cache(maxsize=4096)
 def _reduce_op(mode: str, axis: _AxisKey, keepdims: bool) -> OpDef:
@@ -278,6 +283,7 @@ def norm(
     >>> F.norm(mge.tensor([[3.0, -4.0], [1.0, 1.0]]), ord=1, axis=1)
     Tensor([7. 2.], device=xpux:0)
     """
+    _expect_tensor("norm", inp)
     if axis is None and inp.ndim != 1:
         raise TypeError("norm: axis is required unless input is a vector")
     p = 2.0 if ord is None else ord
@@ -393,6 +399,7 @@ def topk(
     >>> F.topk(mge.tensor([3.0, 1.0, 2.0]), 2)
     (Tensor([3. 2.], device=xpux:0), Tensor([0 2], dtype=int32, device=xpux:0))
     """
+    _expect_tensor("topk", inp)
     wanted = operator.index(k)
     if inp.ndim > 0:
         wanted = builtins.min(wanted, inp.shape[-1])

@@ -159,6 +159,8 @@ class RNG:
 
     def shuffle(self, inp: Tensor) -> None:
         """See :func:`megengine.random.shuffle`."""
+        if not isinstance(inp, Tensor):
+            raise TypeError(f"shuffle: expected a Tensor, got {type(inp).__name__}")
         inp._reset(_apply(builtin.ShuffleRNG(handle=self._handle), inp)[0])
 
     def get_state(self) -> tuple[int, int]:
