@@ -329,7 +329,8 @@ const Value& bool_mask(const char* op, nb::handle mask) {
   return m;
 }
 
-// The dtype of a choice. Integers and bools give way to 16-bit floats here, where arithmetic widens.
+// The dtype of a choice. Integers and bools give way to 16-bit floats here, where arithmetic
+// widens.
 DType where_dtype(const Operands& in) {
   const bool numbers = in.weak[0] || in.weak[1];
   const DType a = in.values[0].dtype(), b = in.values[1].dtype();
