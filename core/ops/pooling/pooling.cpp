@@ -110,9 +110,7 @@ Specs infer(const Pooling& op, const Specs& in) {
   return {Spec(x.dtype, shape, strides), Spec(index_dtype(op), shape, strides)};
 }
 
-Keep keep(const Pooling& op, std::uint32_t) {
-  return {0, op.mode == PoolMode::MAX ? 0b10u : 0u};
-}
+Keep keep(const Pooling& op, std::uint32_t) { return {0, op.mode == PoolMode::MAX ? 0b10u : 0u}; }
 
 Values grad(const Pooling& op, const GradArgs& g) {
   if (!g.dy[0]) return Values(1);

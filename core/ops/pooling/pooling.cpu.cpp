@@ -17,7 +17,8 @@ bool works_last(const MutView& out, const View& like) {
 
 // Windows over `large`, one for each position of `small`.
 template <class Op>
-cpu::PoolLayout layout_of(const Op& op, const Shape& large, const Shape& small, bool channels_last) {
+cpu::PoolLayout layout_of(const Op& op, const Shape& large, const Shape& small,
+                          bool channels_last) {
   return {.n = large[0],
           .c = large[1],
           .h = large[2],
@@ -52,7 +53,8 @@ void check_index(const char* op, const View& index, const cpu::Packed& packed,
   } else {
     std::int32_t top = 0, bottom = 0;
     const std::int32_t* ids = packed.as<std::int32_t>();
-    for (std::int64_t i = 0; i < n; ++i) top = std::max(top, ids[i]), bottom = std::min(bottom, ids[i]);
+    for (std::int64_t i = 0; i < n; ++i)
+      top = std::max(top, ids[i]), bottom = std::min(bottom, ids[i]);
     most = top, negative = bottom < 0;
   }
   if (negative || most >= taps) {
@@ -95,8 +97,7 @@ REGISTER_KERNEL(PoolingBackward, cpu);
 void kernel(const MaxPoolPick& op, CpuContext&, Views in, MutViews out) {
   const MutView& picked = out[0];
   if (picked.size() == 0) return;
-  const cpu::PoolLayout at =
-      layout_of(op, in[0].shape, picked.shape, works_last(picked, in[0]));
+  const cpu::PoolLayout at = layout_of(op, in[0].shape, picked.shape, works_last(picked, in[0]));
   const cpu::Packed g(in[0], picked.dtype, format(in[0].shape, at));
   const cpu::Packed index(in[1], in[1].dtype, format(in[1].shape, at));
   check_index("MaxPoolPick", in[1], index, at);

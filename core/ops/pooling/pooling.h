@@ -62,8 +62,8 @@ Keep keep(const PoolingBackward& op, std::uint32_t needs);
 void kernel(const PoolingBackward& op, CpuContext& context, Views in, MutViews out);
 DECLARE_OP(PoolingBackward);
 
-// (g, index) -> (out,): g where each window has its maximum; what PoolingBackward does the other way
-// round.
+// (g, index) -> (out,): g where each window has its maximum; what PoolingBackward does the other
+// way round.
 struct MaxPoolPick {
   PoolMode mode = PoolMode::MAX;
   std::int64_t pad_h = 0, pad_w = 0;

@@ -9,12 +9,12 @@
 namespace mge::cpu {
 
 struct PoolLayout {
-  std::int64_t n, c, h, w;                // input
-  std::int64_t out_h, out_w;              // output
-  std::int64_t window_h, window_w;        // every window holds at least one element of the input
+  std::int64_t n, c, h, w;          // input
+  std::int64_t out_h, out_w;        // output
+  std::int64_t window_h, window_w;  // every window holds at least one element of the input
   std::int64_t stride_h, stride_w, pad_h, pad_w;
-  bool channels_last;                     // of all operands; else row-major
-  bool count_padding;                     // averages divide by the whole window
+  bool channels_last;  // of all operands; else row-major
+  bool count_padding;  // averages divide by the whole window
   std::int64_t taps() const { return window_h * window_w; }
 };
 
