@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import errno
 import io
 import os
 import pathlib
@@ -232,3 +233,26 @@ def test_a_save_that_is_killed_leaves_a_whole_file(tmp_path: pathlib.Path) -> No
         np.testing.assert_array_equal(got["array"], got["n"])
         # What was reported as saved is there.
         assert got["n"] >= max([1, *map(int, saved)])
+
+
+FULL_DISK = """
+import resource, sys
+import numpy as np
+from megengine.serialization import load, save
+path = sys.argv[1]
+save("old", path)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    save(np.zeros(1_000_000), path)
+except OSError as error:
+    print(error.errno, load(path))
+"""
+
+
+def test_a_disk_that_is_full_leaves_the_old_file(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "checkpoint.pkl"
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(errno.EFBIG), "old"]
+    assert os.listdir(tmp_path) == ["checkpoint.pkl"]
