@@ -26,7 +26,9 @@ constexpr int kMaxRows = 6;
 constexpr int64_t kDepth = 256;      // of a block of A and B: a sliver of B takes 32 KiB, within L1
 constexpr int64_t kBlockRows = 120;  // of A: 120 KiB of float32, within L2
 constexpr int64_t kBlockCols = 1024;     // of B
-constexpr int64_t kRun = 1024;           // elements of a single row of C that stay in L1
+constexpr int64_t kInPlace = 64 << 10;   // bytes of an operand that is read where it is
+constexpr int64_t kRun = 1024;           // elements of a row of C that stay in L1
+constexpr int64_t kFewRows = 4;          // of C, for which B is not packed
 constexpr int64_t kThreadWork = 300000;  // multiplications that pay for a thread
 
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -185,7 +187,8 @@ template <class T>
 int64_t scratch_size(const Part<T>& g) {
   const int64_t depth = smaller(g.k, kDepth);
   const int64_t cols = ceil_div(smaller(g.n, kBlockCols), kTileCols<T>) * kTileCols<T>;
-  return depth * (cols + smaller(g.m, kBlockRows) + kMaxRows) + kMaxRows * kTileCols<T> + kRun;
+  return depth * (cols + smaller(g.m, kBlockRows) + kMaxRows) + kMaxRows * kTileCols<T> +
+         kFewRows * kRun;
 }
 
 template <class T>
@@ -193,13 +196,12 @@ bool read_a_in_place(const Part<T>& g) {
   if (g.n <= 2 * kTileCols<T>) return true;
   // Rows at a multiple of the L1 way size would evict one another.
   const bool clash = g.a_row * static_cast<int64_t>(sizeof(T)) % 2048 == 0 && g.m > 4;
-  return !clash && g.m * g.k * static_cast<int64_t>(sizeof(T)) <= (64 << 10);
+  return !clash && g.m * g.k * static_cast<int64_t>(sizeof(T)) <= kInPlace;
 }
 
 template <class T>
 bool read_b_in_place(const Part<T>& g) {
-  if (g.b_col != 1) return false;
-  return g.m <= kMaxRows || g.n * g.k * static_cast<int64_t>(sizeof(T)) <= (64 << 10);
+  return g.b_col == 1 && g.n * g.k * static_cast<int64_t>(sizeof(T)) <= kInPlace;
 }
 
 // One tile, which may reach over the edge of C or have spread columns: then through a buffer.
@@ -295,7 +297,7 @@ template <class T>
   return lanes[0];
 }
 
-constexpr int64_t kDotDepth = 4096;  // after this many terms a float sum goes to a double
+constexpr int64_t kDotDepth = 2048;  // after this many terms a float sum goes to a double
 
 // sums[i][j] += A[i, 0:depth] . B[0:depth, j], both contiguous along the depth.
 template <class T, int Rows, int Cols>
@@ -413,7 +415,7 @@ bool few(const Part<T>& g) {
   return less == 1 || (less <= 8 && g.k >= 64 * less);
 }
 
-// ---- one row times a large matrix: long runs of B's rows, so that memory streams
+// ---- few rows times a large matrix: long runs of B's rows, so that memory streams
 // -------------------
 
 // sums[0:n] += a[0] * b[0, 0:n] + ... + a[Rows - 1] * b[Rows - 1, 0:n]
@@ -439,29 +441,42 @@ template <class T, int Rows>
 }
 
 template <class T>
-bool one_row(const Part<T>& g) {
-  return g.m == 1 && g.b_col == 1 && g.c_col == 1 && g.n > kTileCols<T>;
+bool few_rows(const Part<T>& g) {
+  if (g.b_col != 1 || g.c_col != 1) return false;
+  return g.m == 1 ? g.n > kTileCols<T> : g.m <= kFewRows && !read_b_in_place(g);
+}
+
+// sums[i, 0:n] = the sum over `depth` terms, four rows of B at a time.
+template <class T>
+void add_block(const Part<T>& g, const T* a, const T* b, int64_t n, int64_t depth, T* sums) {
+  for (int64_t i = 0; i < g.m * kRun; ++i) sums[i] = T{};
+  int64_t p = 0;
+  for (; p + 4 <= depth; p += 4) {
+    for (int64_t i = 0; i < g.m; ++i) {
+      add_rows<T, 4>(n, a + i * g.a_row + p * g.a_col, g.a_col, b + p * g.b_row, g.b_row,
+                     sums + i * kRun);
+    }
+  }
+  for (; p < depth; ++p) {
+    for (int64_t i = 0; i < g.m; ++i) {
+      add_rows<T, 1>(n, a + i * g.a_row + p * g.a_col, g.a_col, b + p * g.b_row, g.b_row,
+                     sums + i * kRun);
+    }
+  }
 }
 
 template <class T>
-void row_product(const Part<T>& g, T* sums) {
+void row_products(const Part<T>& g, T* sums) {
   for (int64_t j = 0; j < g.n; j += kRun) {
     const int64_t n = smaller(kRun, g.n - j);
     for (int64_t p0 = 0; p0 < g.k; p0 += kDepth) {
-      const int64_t depth = smaller(kDepth, g.k - p0);
-      const T* a = g.a + p0 * g.a_col;
-      const T* b = g.b + p0 * g.b_row + j;
-      for (int64_t i = 0; i < n; ++i) sums[i] = T{};
-      int64_t p = 0;
-      for (; p + 4 <= depth; p += 4) {
-        add_rows<T, 4>(n, a + p * g.a_col, g.a_col, b + p * g.b_row, g.b_row, sums);
-      }
-      for (; p < depth; ++p) {
-        add_rows<T, 1>(n, a + p * g.a_col, g.a_col, b + p * g.b_row, g.b_row, sums);
-      }
+      add_block(g, g.a + p0 * g.a_col, g.b + p0 * g.b_row + j, n, smaller(kDepth, g.k - p0), sums);
       const bool accumulate = g.accumulate || p0 > 0;
-      T* c = g.c + j;
-      for (int64_t i = 0; i < n; ++i) c[i] = accumulate ? c[i] + sums[i] : sums[i];
+      for (int64_t i = 0; i < g.m; ++i) {
+        T* c = g.c + i * g.c_row + j;
+        const T* sum = sums + i * kRun;
+        for (int64_t q = 0; q < n; ++q) c[q] = accumulate ? c[q] + sum[q] : sum[q];
+      }
     }
   }
 }
@@ -471,8 +486,8 @@ void row_product(const Part<T>& g, T* sums) {
 
 template <class T>
 void run_part(const Part<T>& g, T* scratch) {
-  if (one_row(g)) {
-    row_product(g, scratch);
+  if (few_rows(g)) {
+    row_products(g, scratch);
   } else if (few(g)) {
     inner_products(g);
   } else {
