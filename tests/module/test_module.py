@@ -263,6 +263,24 @@ def test_shared_parameters_are_saved_for_each_module() -> None:
     assert (tied.a.weight.numpy() == 3).all()
 
 
+def test_shared_modules_are_saved_for_each_parent() -> None:
+    class Tied(M.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = [M.Linear(1, 1), M.ReLU()]
+            self.net = M.Sequential(*self.layers)
+
+        def forward(self): ...
+
+    tied = Tied()
+    assert names(tied.named_parameters()) == ["layers.0.bias", "layers.0.weight"]
+    want = ["layers.0.bias", "layers.0.weight", "net.0.bias", "net.0.weight"]
+    assert list(tied.state_dict()) == want
+    tied.load_state_dict(tied.state_dict())
+    tied.net.back = tied  # a cycle ends
+    assert list(tied.state_dict()) == want
+
+
 def test_load_state_dict() -> None:
     net, other = Net(), Net()
     for i, tensor in enumerate(net.tensors()):

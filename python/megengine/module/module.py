@@ -331,16 +331,20 @@ class Module(metaclass=ABCMeta):
 
     # ---- state dicts ---------------------------------------------------------------------------
 
-    def _owned_tensors(self, prefix: str = "") -> Iterator[tuple[str, Tensor, Module]]:
+    def _owned_tensors(
+        self, prefix: str = "", parents: frozenset[int] = frozenset()
+    ) -> Iterator[tuple[str, Tensor, Module]]:
         """(name, tensor, owner) of what a state dict holds.
 
-        A tensor that two modules share is listed for both, so that the file can also be loaded into
-        a network that does not share it.
+        What two modules share is listed for both, so that the file can also be loaded into a
+        network that does not share it. What one module holds twice is listed once.
         """
-        for module_key, module in self.named_modules():
-            start = f"{prefix}{module_key}." if module_key else prefix
-            for key, tensor in module.named_tensors(recursive=False):
-                yield start + key, tensor, module
+        for key, tensor in self.named_tensors(recursive=False):
+            yield prefix + key, tensor, self
+        parents |= {id(self)}
+        for key, module in self.named_children():
+            if id(module) not in parents:
+                yield from module._owned_tensors(f"{prefix}{key}.", parents)
 
     def state_dict(
         self, rst: Any = None, prefix: str = "", keep_var: bool = False
