@@ -228,7 +228,9 @@ def test_gradient_of_clip_in_its_bounds() -> None:
     np.testing.assert_array_equal(dx, [0, 1, 1, 1, 0])
     np.testing.assert_array_equal(low, [1, 0, 0, 0, 0])
     np.testing.assert_array_equal(high, [0, 0, 0, 0, 1])
-    assert [float(d[0]) for d in gradients(F.clip, [0.0], [3.0], [2.0])] == [0, 0, 1]
+    assert [float(d[0]) for d in gradients(F.clip, [0.0], [3.0], [2.0])] == [0, 1, 0]
+    crossed = F.clip(mge.tensor([1.0, 2.0, 5.0]), 3, 2)
+    np.testing.assert_array_equal(crossed.numpy(), [3, 3, 2])
 
 
 def test_gradient_of_pow() -> None:

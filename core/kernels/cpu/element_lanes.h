@@ -402,9 +402,9 @@ MGE_TRIG(Tan, tan);
 #undef MGE_TRIG
 
 template <class T>
-MGE_LANE T clip(T x, T low, T high) {  // NaN stays, a bound's too
-  T r = x < low ? low : x;
-  r = r > high ? high : r;
+MGE_LANE T clip(T x, T low, T high) {  // NaN stays, a bound's too; low wins over a lesser high
+  T r = x > high ? high : x;
+  r = x < low ? low : r;
   r = low != low ? low : r;
   return high != high ? high : r;
 }

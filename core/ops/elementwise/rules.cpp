@@ -175,17 +175,11 @@ Values grad_prelu_grad(const GradArgs& g) {
 Values grad_clip(const GradArgs& g) {
   const Args a{g};
   const Value &x = a.in(0), &low = a.in(1), &high = a.in(2);
-  return {a.of(0,
-               [&] {
-                 return elemwise(Mode::COND_LEQ_MOV, low, x,
-                                 elemwise(Mode::COND_LEQ_MOV, x, high, a.dy()));
-               }),
-          a.of(1,
-               [&] {
-                 return elemwise(Mode::COND_LT_MOV, x, low,
-                                 elemwise(Mode::COND_LEQ_MOV, low, high, a.dy()));
-               }),
-          a.of(2, [&] { return elemwise(Mode::COND_LT_MOV, high, maximum(x, low), a.dy()); })};
+  // Not below `low`, which is looked at first.
+  const auto not_below = [&](const Value& dy) { return elemwise(Mode::COND_LEQ_MOV, low, x, dy); };
+  return {a.of(0, [&] { return not_below(elemwise(Mode::COND_LEQ_MOV, x, high, a.dy())); }),
+          a.of(1, [&] { return elemwise(Mode::COND_LT_MOV, x, low, a.dy()); }),
+          a.of(2, [&] { return not_below(elemwise(Mode::COND_LT_MOV, high, x, a.dy())); })};
 }
 
 Values grad_where(const GradArgs& g) {

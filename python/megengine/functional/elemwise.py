@@ -244,9 +244,10 @@ def ceil(x: TensorLike) -> Tensor:
 
 
 def clip(x: TensorLike, lower: TensorLike | None = None, upper: TensorLike | None = None) -> Tensor:
-    """Each element, brought into [lower, upper]; where lower > upper, the result is upper.
+    """Each element, brought into [lower, upper].
 
-    NaN stays NaN. The gradient passes where lower <= x <= upper.
+    NaN stays NaN. The gradient passes where lower <= x <= upper. Where lower > upper, elements
+    below lower become lower and all others upper.
 
     Args:
         x: the input.
