@@ -110,7 +110,7 @@ def test_gelu_keeps_its_tail() -> None:
 
     x = np.linspace(-12, 5, 2001, dtype=np.float32)
     want = [float(v) * 0.5 * erfc(-float(v) / sqrt(2)) for v in x]
-    np.testing.assert_allclose(F.gelu(mge.tensor(x)).numpy(), want, rtol=6e-7)
+    np.testing.assert_allclose(F.gelu(mge.tensor(x)).numpy(), want, rtol=5e-7)
 
 
 def test_huge_arguments_of_sine() -> None:
@@ -366,7 +366,7 @@ def test_wrong_inputs_raise() -> None:
 
 # The limit of each function in units in the last place; tools/ulp.py checks all 2^32 inputs.
 LIMITS = {
-    "exp": 1.0, "expm1": 1.5, "log": 1.0, "log1p": 1.5, "sqrt": 0.5, "sin": 0.51, "cos": 0.51,
+    "exp": 1.1, "expm1": 1.5, "log": 1.0, "log1p": 1.5, "sqrt": 0.5, "sin": 0.51, "cos": 0.51,
     "tan": 0.51, "asin": 0.51, "acos": 0.51, "atan": 0.51, "sinh": 0.51, "cosh": 0.51, "tanh": 1.5,
     "asinh": 0.51, "acosh": 0.51, "atanh": 0.51,
 }  # fmt: skip
