@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ def _check_groups(in_channels: int, out_channels: int, groups: int) -> None:
 class _ConvNd(Module):
     """What all convolutions share: sizes, a weight, a bias, and their initial values.
 
-    A subclass says of what shape they are and how many inputs an output sums.
+    A subclass says for how many axes, and calls the function.
     """
 
     padding_mode = "zeros"
@@ -67,17 +66,21 @@ class _ConvNd(Module):
             self.bias = Parameter(np.zeros(self._infer_bias_shape(), dtype=np.float32))
         self.reset_parameters()
 
-    @abstractmethod
+    @property
+    def _kernel(self) -> tuple[int, ...]:
+        return (self.kernel_size,) if isinstance(self.kernel_size, int) else self.kernel_size
+
     def _get_fanin(self) -> int:
         """How many inputs an output sums, were there a single group."""
+        return math.prod(self._kernel) * self.in_channels
 
-    @abstractmethod
     def _infer_weight_shape(self) -> tuple[int, ...]:
         """The shape of the weight."""
+        return _grouped(self.groups, self.out_channels, self.in_channels, self._kernel)
 
-    @abstractmethod
     def _infer_bias_shape(self) -> tuple[int, ...]:
         """The shape of the bias: one number for each output channel, seen as an image."""
+        return (1, self.out_channels, *(1 for _ in self._kernel))
 
     def reset_parameters(self) -> None:
         """Draws the weight from a normal distribution of std 1 / sqrt(fan in); the bias is 0."""
@@ -85,10 +88,16 @@ class _ConvNd(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def _padding_for_pad(self) -> tuple[tuple[int, int], ...]:
-        """The widths for :func:`.functional.nn.pad` where padding is not with zeros."""
+    def get_pad_witdth(self) -> tuple[tuple[int, int], ...]:
+        """The widths of padding for all axes (the name is the reference's)."""
         padding = (self.padding,) if isinstance(self.padding, int) else self.padding
         return ((0, 0), (0, 0), *((p, p) for p in padding))
+
+    def _padded(self, inp: Tensor) -> tuple[Tensor, Any]:
+        """The input, with a border that is not of zeros put on, and the padding still to do."""
+        if self.padding_mode == "zeros":
+            return inp, self.padding
+        return F.nn.pad(inp, self.get_pad_witdth(), self.padding_mode), 0
 
     def _module_info_string(self) -> str:
         def differs(value: Any, usual: int) -> bool:
@@ -173,25 +182,9 @@ class Conv1d(_ConvNd):
             **kwargs,
         )
 
-    def _get_fanin(self) -> int:
-        return self.kernel_size * self.in_channels
-
-    def _infer_weight_shape(self) -> tuple[int, ...]:
-        return _grouped(self.groups, self.out_channels, self.in_channels, (self.kernel_size,))
-
-    def _infer_bias_shape(self) -> tuple[int, ...]:
-        return (1, self.out_channels, 1)
-
-    def get_pad_witdth(self) -> tuple[tuple[int, int], ...]:
-        """The widths of padding for all three axes (the name is the reference's)."""
-        return self._padding_for_pad()
-
     def calc_conv(self, inp: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The convolution with these weights instead of the module's own."""
-        padding = self.padding
-        if self.padding_mode != "zeros":
-            inp = F.nn.pad(inp, self.get_pad_witdth(), self.padding_mode)
-            padding = 0
+        inp, padding = self._padded(inp)
         return F.conv1d(
             inp,
             weight,
@@ -277,25 +270,9 @@ class Conv2d(_ConvNd):
             **kwargs,
         )
 
-    def _get_fanin(self) -> int:
-        return math.prod(self.kernel_size) * self.in_channels
-
-    def _infer_weight_shape(self) -> tuple[int, ...]:
-        return _grouped(self.groups, self.out_channels, self.in_channels, self.kernel_size)
-
-    def _infer_bias_shape(self) -> tuple[int, ...]:
-        return (1, self.out_channels, 1, 1)
-
-    def get_pad_witdth(self) -> tuple[tuple[int, int], ...]:
-        """The widths of padding for all four axes (the name is the reference's)."""
-        return self._padding_for_pad()
-
     def calc_conv(self, inp: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The convolution with these weights instead of the module's own."""
-        padding = self.padding
-        if self.padding_mode != "zeros":
-            inp = F.nn.pad(inp, self.get_pad_witdth(), self.padding_mode)
-            padding = 0
+        inp, padding = self._padded(inp)
         return F.conv2d(
             inp,
             weight,
@@ -347,15 +324,6 @@ class Conv3d(_ConvNd):
             bias,
             **kwargs,
         )
-
-    def _get_fanin(self) -> int:
-        return math.prod(self.kernel_size) * self.in_channels
-
-    def _infer_weight_shape(self) -> tuple[int, ...]:
-        return _grouped(self.groups, self.out_channels, self.in_channels, self.kernel_size)
-
-    def _infer_bias_shape(self) -> tuple[int, ...]:
-        return (1, self.out_channels, 1, 1, 1)
 
     def calc_conv(self, inp: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The convolution with these weights instead of the module's own."""
@@ -440,9 +408,6 @@ class ConvTranspose2d(_ConvNd):
 
     def _infer_weight_shape(self) -> tuple[int, ...]:
         return _grouped(self.groups, self.in_channels, self.out_channels, self.kernel_size)
-
-    def _infer_bias_shape(self) -> tuple[int, ...]:
-        return (1, self.out_channels, 1, 1)
 
     def calc_conv_transpose2d(self, inp: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The transposed convolution with these weights instead of the module's own."""
