@@ -34,6 +34,8 @@ Values apply_below_trace(const OpRef& op, Values inputs);
 Values apply_with_grad(const OpRef& op, Values inputs);
 // Infers, allocates and runs; records nothing.
 Values execute(const OpRef& op, Values& inputs);
+// The decomposition, after the op has checked its inputs.
+Values decompose_checked(const Op& op, const Values& inputs);
 
 // Nothing is recorded while one of these lives.
 class PauseGrad {

@@ -24,7 +24,19 @@ bool reuse(Values& inputs, const Spec& want, Value& out) {
   return false;
 }
 
+Specs specs_of(const Values& inputs) {
+  Specs specs;
+  specs.reserve(inputs.size());
+  for (const Value& v : inputs) specs.push_back(v.spec());
+  return specs;
+}
+
 }  // namespace
+
+Values decompose_checked(const Op& op, const Values& inputs) {
+  if (op.type->infer) op.type->infer(op, specs_of(inputs));
+  return op.type->decompose(op, inputs);
+}
 
 Values execute(const OpRef& ref, Values& inputs) {
   const Op& op = *ref;
@@ -32,13 +44,11 @@ Values execute(const OpRef& ref, Values& inputs) {
   check_devices(op, inputs);
   if (type.decompose && dispatch_state().prefer_decompositions) {
     PauseGrad pause;
-    return type.decompose(op, inputs);
+    return decompose_checked(op, inputs);
   }
   if (type.execute) return type.execute(op, inputs);
 
-  Specs specs;
-  specs.reserve(inputs.size());
-  for (const Value& v : inputs) specs.push_back(v.spec());
+  const Specs specs = specs_of(inputs);
   Specs wanted = type.infer(op, specs);
   const auto kernel = type.kernel[static_cast<int>(DeviceType::cpu)];
   if (!kernel || (type.fits && !type.fits(op, specs))) {

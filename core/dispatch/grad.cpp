@@ -25,7 +25,7 @@ Values apply_with_grad(const OpRef& op, Values inputs) {
   // An op without a rule is differentiated through its decomposition, which records itself.
   if (!type.grad) {
     if (!type.decompose) fail_runtime(op->name(), "has no gradient");
-    return type.decompose(*op, inputs);
+    return decompose_checked(*op, inputs);
   }
   Values operands = inputs;  // execute() may take a buffer over; the tape needs what was there
   Values outputs = execute(op, operands);
