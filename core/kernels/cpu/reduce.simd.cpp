@@ -34,7 +34,7 @@ using Full = Vector<A, kLanes<A>>;
 
 template <int L>
 Vector<float, L> load_float(const Half* p) {
-  Vector<float, L> out;
+  Vector<float, L> out{};
 #ifdef __F16C__
   if constexpr (L == 4) {
     const __m128 v = _mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));

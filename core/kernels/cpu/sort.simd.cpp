@@ -13,8 +13,10 @@ namespace {
 
 #if defined(__AVX512F__)
 constexpr int kLanes = 8;
-#else
+#elif defined(__AVX2__)
 constexpr int kLanes = 4;
+#else
+constexpr int kLanes = 2;
 #endif
 typedef std::int64_t Words __attribute__((vector_size(8 * kLanes)));
 
