@@ -178,8 +178,8 @@ def test_in_place_operators_keep_the_object():
     p = Parameter([1.0])
     p *= 3
     assert repr(p) == "Parameter([3.], device=xpux:0)"
-    with pytest.raises(ValueError, match="in-place"):
-        p += T([1.0, 2.0])
+    p += T([1.0, 2.0])  # as the reference: the shape may change
+    np.testing.assert_array_equal(p.numpy(), [4.0, 5.0])
 
 
 def test_python_protocols():
