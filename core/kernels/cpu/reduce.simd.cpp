@@ -318,17 +318,20 @@ struct ArgLoops {
   static void fill(void* acc, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) static_cast<A*>(acc)[i] = Op::identity;
   }
+  // The place of the first `wanted`, which is there; any NaN stands for NaN. The least of the
+  // places that match is a reduction that vectorises; looking for the first one is not.
   static std::int64_t find(const T* p, std::int64_t n, A wanted) {
-    constexpr std::int64_t step = 64;
-    std::int64_t i = 0;
+    constexpr int step = 64;
     const bool nan = wanted != wanted;
+    std::int64_t i = 0;
     for (; i + step <= n; i += step) {
-      int hits = 0;
-      for (int j = 0; j < step; ++j) {
+      std::int32_t first = step;
+      for (std::int32_t j = 0; j < step; ++j) {
         const A x = load_one<A>(p[i + j]);
-        hits |= (x == wanted) | (nan & (x != x));
+        const std::int32_t place = (x == wanted) | (nan & (x != x)) ? j : step;
+        first = place < first ? place : first;
       }
-      if (hits) break;
+      if (first < step) return i + first;
     }
     for (; i < n; ++i) {
       const A x = load_one<A>(p[i]);
