@@ -86,6 +86,59 @@ Specs infer(const Elemwise& op, const Specs& in) {
                output_strides(shape, in))};
 }
 
+namespace {
+
+// The result may take over the buffer of an operand that nobody else holds.
+Value result(const Spec& want, Values& in) {
+  for (Value& v : in) {
+    if (v.dtype() == want.dtype && v.shape() == want.shape && v.strides() == want.strides &&
+        v.unique()) {
+      return v.detached();
+    }
+  }
+  return Value::empty(want);
+}
+
+// Operands of one dtype and one row-major shape, which the loop takes as they are.
+bool run_flat(const Elemwise& op, const ElemwiseRule& rule, Values& in, Value& out) {
+  const Spec& first = in[0].spec();
+  const cpu::ElementRun run = cpu::find_element_run(op.mode, first.dtype);
+  if (!run || is_low_float(first.dtype) || op.mode == Mode::WHERE || !in[0].row_major()) {
+    return false;
+  }
+  for (std::size_t i = 1; i < in.size(); ++i) {
+    if (in[i].dtype() != first.dtype || in[i].shape() != first.shape || !in[i].row_major()) {
+      return false;
+    }
+  }
+  Spec spec = first;
+  if (rule.gives == Gives::boolean) spec.dtype = DType::boolean;
+  out = result(spec, in);
+  const void* data[cpu::kMaxOperands];
+  for (std::size_t i = 0; i < in.size(); ++i) data[i] = in[i].ptr<void>();
+  cpu::elementwise_flat(run, op.mode, data, rule.arity, out.mut().data, first.dtype, spec.dtype,
+                        first.size());
+  return true;
+}
+
+}  // namespace
+
+Values execute(const Elemwise& op, Values& in) {
+  const ElemwiseRule& rule = elemwise_rule(op.mode);
+  Values out(1);
+  if (static_cast<int>(in.size()) == rule.arity && run_flat(op, rule, in, out[0])) return out;
+  Specs specs;
+  specs.reserve(in.size());
+  for (const Value& v : in) specs.push_back(v.spec());
+  Specs wanted = infer(op, specs);
+  wanted[0].device = in[0].device();
+  out[0] = result(wanted[0], in);
+  View views[cpu::kMaxOperands];
+  for (std::size_t i = 0; i < in.size(); ++i) views[i] = in[i].view();
+  cpu::elementwise(op.mode, Views(views, in.size()), out[0].mut());
+  return out;
+}
+
 Values grad(const Elemwise& op, const GradArgs& g) { return elemwise_rule(op.mode).grad(g); }
 Keep keep(const Elemwise& op, std::uint32_t needs) {
   Keep k = elemwise_rule(op.mode).keep;
@@ -143,7 +196,7 @@ bool elemwise_fast(Mode mode, const Value& a, const Value& b, Value& out) {
     cpu::elementwise(mode, in, out.mut());
     return true;
   }
-  const void* in[] = {a.view().data, b.view().data};
+  const void* in[] = {a.ptr<void>(), b.ptr<void>()};
   cpu::elementwise_flat(run, mode, in, 2, out.mut().data, x.dtype, spec.dtype, x.size());
   return true;
 }
