@@ -17,7 +17,7 @@ std::uint64_t next_serial() {
 }
 
 // Bit i: input i is followed. Those past the 32nd count as needed and kept.
-std::uint32_t needs_of(const std::vector<std::uint32_t>& slots, std::uint32_t none) {
+std::uint32_t needs_of(std::span<const std::uint32_t> slots, std::uint32_t none) {
   std::uint32_t needs = 0;
   for (std::size_t i = 0; i < slots.size() && i < 32; ++i) {
     if (slots[i] != none) needs |= 1u << i;

@@ -1,5 +1,5 @@
-// Reverse-mode differentiation. A tape records the ops that lead from watched values; backward walks it
-// once, from the end, and frees each node's memory as it goes.
+// Reverse-mode differentiation. A tape records the ops that lead from watched values; backward
+// walks it once, from the end, and frees each node's memory as it goes.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,8 @@ namespace mge {
 
 class Tape {
  public:
-  // The gradients of a node's inputs from those of its outputs; undefined Values where there is none.
+  // The gradients of a node's inputs from those of its outputs; undefined Values where there is
+  // none.
   using Backward = std::function<Values(const Values& dy, std::uint32_t needs)>;
 
   Tape();
@@ -44,8 +45,8 @@ class Tape {
     OpRef op;
     Backward custom;
     const char* name = nullptr;
-    std::vector<std::uint32_t> in, out;  // slots
-    Values inputs, outputs;              // what the rule asked to keep
+    SmallVector<std::uint32_t, 4> in, out;  // slots
+    Values inputs, outputs;                 // what the rule asked to keep
     Specs in_specs, out_specs;
   };
 

@@ -1,5 +1,5 @@
-// The layers that an op call walks: amp, trace, grad, execute, each in a file of its own. A layer that
-// is off costs a comparison.
+// The layers that an op call walks: amp, trace, grad, execute, each in a file of its own. A layer
+// that is off costs a comparison.
 #pragma once
 
 #include <vector>
@@ -22,7 +22,7 @@ struct DispatchState {
   Layer* amp = nullptr;    // set by autocast
   Layer* trace = nullptr;  // set inside trace()
   std::vector<Tape*> tapes;
-  int pause_grad = 0;      // > 0: nothing is recorded
+  int pause_grad = 0;                  // > 0: nothing is recorded
   bool prefer_decompositions = false;  // tests: no fused kernel where a composition defines the op
 };
 DispatchState& dispatch_state();

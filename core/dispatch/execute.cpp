@@ -58,7 +58,7 @@ Values execute(const OpRef& ref, Values& inputs) {
   }
 
   Values outputs(wanted.size());
-  std::vector<MutView> out(wanted.size());
+  SmallVector<MutView, 3> out(wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (!inputs.empty()) wanted[i].device = inputs[0].device();
     const bool in_place =
@@ -66,7 +66,7 @@ Values execute(const OpRef& ref, Values& inputs) {
     if (!in_place) outputs[i] = Value::empty(wanted[i]);
     out[i] = outputs[i].mut();
   }
-  std::vector<View> in;
+  SmallVector<View, 4> in;
   in.reserve(inputs.size());
   for (const Value& v : inputs) in.push_back(v.view());
   CpuContext context;

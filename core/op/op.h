@@ -14,13 +14,17 @@
 //
 // All functions are found by argument-dependent lookup in namespace mge and must be declared before
 // REGISTER_OP. Only `infer` with a kernel, or `execute`, is needed:
-//   infer      output specs from input specs; raises for wrong inputs, and is the only place that does
+//   infer      output specs from input specs; raises for wrong inputs, and is the only place that
+//   does
 //              so for shapes and dtypes. Output strides decide the memory format.
-//   kernel     fills the outputs. Inputs may have any strides. What depends on the contents (an index
+//   kernel     fills the outputs. Inputs may have any strides. What depends on the contents (an
+//   index
 //              out of range) is checked here, before anything is written.
-//   execute    for views and for outputs whose shape depends on contents: Values -> Values, instead of
+//   execute    for views and for outputs whose shape depends on contents: Values -> Values, instead
+//   of
 //              infer and kernel. It may reuse the buffer of an input that is unique().
-//   decompose  the same in public ops: the reference in tests, the fallback where no kernel fits, and,
+//   decompose  the same in public ops: the reference in tests, the fallback where no kernel fits,
+//   and,
 //              where there is no `grad`, what is differentiated instead.
 //   grad       the gradients of the inputs; an undefined Value where there is none.
 //   keep       what the tape keeps for grad; all inputs and outputs without it.
@@ -62,7 +66,8 @@ struct OpTraits {
 
 // ---- fields -----------------------------------------------------------------------------------
 
-using FieldValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, Dims, DType, Device>;
+using FieldValue =
+    std::variant<std::monostate, bool, std::int64_t, double, std::string, Dims, DType, Device>;
 
 // Specialise for an enum that is a field: static constexpr std::array<const char*, N> names.
 template <class E>
@@ -71,10 +76,10 @@ struct EnumNames;
 template <class Op, class T>
 struct Field {
   const char* name;
-  T Op::*member;
+  T Op::* member;
 };
 template <class Op, class T>
-constexpr Field<Op, T> field(const char* name, T Op::*member) {
+constexpr Field<Op, T> field(const char* name, T Op::* member) {
   return {name, member};
 }
 template <class... F>
@@ -171,7 +176,8 @@ struct GradArgs {
   Value dy_or_zeros(std::size_t i) const;
 };
 
-// ---- ops as values --------------------------------------------------------------------------------
+// ---- ops as values
+// --------------------------------------------------------------------------------
 
 struct CpuContext {};  // what a CPU kernel gets beside its operands; nothing so far
 
@@ -234,7 +240,8 @@ void register_op(OpType* type);
 template <class T>
 OpType& op_type();
 
-// ---- calling ops -----------------------------------------------------------------------------------
+// ---- calling ops
+// -----------------------------------------------------------------------------------
 
 // Runs an op through the layers: amp, trace, grad, execute (core/dispatch).
 Values apply(const OpRef& op, Values inputs);
@@ -253,7 +260,8 @@ Values call_all(T attrs, Values in) {
   return apply(make_op(std::move(attrs)), std::move(in));
 }
 
-// ---- registration ----------------------------------------------------------------------------------
+// ---- registration
+// ----------------------------------------------------------------------------------
 
 namespace detail {
 template <class T>
@@ -323,12 +331,12 @@ OpOf<T>::OpOf(T a)
     : Op(&op_type<T>(), [](const Op* p) { delete static_cast<const OpOf<T>*>(p); }),
       attrs(std::move(a)) {}
 
-#define REGISTER_OP(T)                                                              \
-  template <>                                                                       \
-  OpType& op_type<T>() {                                                            \
-    static OpType type = detail::make_op_type<T>();                                 \
-    return type;                                                                    \
-  }                                                                                 \
+#define REGISTER_OP(T)                              \
+  template <>                                       \
+  OpType& op_type<T>() {                            \
+    static OpType type = detail::make_op_type<T>(); \
+    return type;                                    \
+  }                                                 \
   static const bool registered_##T = (register_op(&op_type<T>()), true)
 
 // In the header of the op, after the struct: its OpType lives in the file that registers it.
@@ -336,7 +344,7 @@ OpOf<T>::OpOf(T a)
   template <>         \
   OpType& op_type<T>()
 
-#define REGISTER_KERNEL(T, device)                                                           \
+#define REGISTER_KERNEL(T, device) \
   static const bool kernel_##T = (op_type<T>().kernel[static_cast<int>(DeviceType::device)] = \
                                       [](const Op& op, CpuContext& ctx, Views in, MutViews out) { \
                                         kernel(detail::attrs<T>(op), ctx, in, out);           \

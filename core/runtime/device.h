@@ -1,5 +1,5 @@
-// Where a tensor lives. A name is kept as the user wrote it ("xpux", "cpu0"), as the reference does:
-// "xpux" and "cpux" mean any device and any CPU, which is cpu0 here.
+// Where a tensor lives. A name is kept as the user wrote it ("xpux", "cpu0"), as the reference
+// does: "xpux" and "cpux" mean any device and any CPU, which is cpu0 here.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ enum class DeviceType : std::uint8_t { cpu };
 inline constexpr int kDeviceTypes = 1;
 
 struct Device {
-  char kind = 'x';             // 'x' (any), 'c' (cpu)
-  std::int16_t index = -1;     // -1 is the x of "xpux", "cpux"
+  char kind = 'x';          // 'x' (any), 'c' (cpu)
+  std::int16_t index = -1;  // -1 is the x of "xpux", "cpux"
   std::int16_t stream = 0;
 
   DeviceType type() const { return DeviceType::cpu; }

@@ -64,17 +64,50 @@ DType dtype_from_name(const char* op, std::string_view name);
 
 template <class T>
 struct DTypeOf;
-template <> struct DTypeOf<float> { static constexpr DType value = DType::float32; };
-template <> struct DTypeOf<Half> { static constexpr DType value = DType::float16; };
-template <> struct DTypeOf<BFloat16> { static constexpr DType value = DType::bfloat16; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::float64; };
-template <> struct DTypeOf<std::int8_t> { static constexpr DType value = DType::int8; };
-template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::uint8; };
-template <> struct DTypeOf<std::int16_t> { static constexpr DType value = DType::int16; };
-template <> struct DTypeOf<std::uint16_t> { static constexpr DType value = DType::uint16; };
-template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::int32; };
-template <> struct DTypeOf<std::int64_t> { static constexpr DType value = DType::int64; };
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::boolean; };
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::float32;
+};
+template <>
+struct DTypeOf<Half> {
+  static constexpr DType value = DType::float16;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::bfloat16;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::float64;
+};
+template <>
+struct DTypeOf<std::int8_t> {
+  static constexpr DType value = DType::int8;
+};
+template <>
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::uint8;
+};
+template <>
+struct DTypeOf<std::int16_t> {
+  static constexpr DType value = DType::int16;
+};
+template <>
+struct DTypeOf<std::uint16_t> {
+  static constexpr DType value = DType::uint16;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::int32;
+};
+template <>
+struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::int64;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::boolean;
+};
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
@@ -87,17 +120,28 @@ struct Tag {
 template <class F>
 decltype(auto) visit_dtype(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::float32: return f(Tag<float>{});
-    case DType::float16: return f(Tag<Half>{});
-    case DType::bfloat16: return f(Tag<BFloat16>{});
-    case DType::float64: return f(Tag<double>{});
-    case DType::int8: return f(Tag<std::int8_t>{});
-    case DType::uint8: return f(Tag<std::uint8_t>{});
-    case DType::int16: return f(Tag<std::int16_t>{});
-    case DType::uint16: return f(Tag<std::uint16_t>{});
-    case DType::int32: return f(Tag<std::int32_t>{});
-    case DType::int64: return f(Tag<std::int64_t>{});
-    case DType::boolean: return f(Tag<bool>{});
+    case DType::float32:
+      return f(Tag<float>{});
+    case DType::float16:
+      return f(Tag<Half>{});
+    case DType::bfloat16:
+      return f(Tag<BFloat16>{});
+    case DType::float64:
+      return f(Tag<double>{});
+    case DType::int8:
+      return f(Tag<std::int8_t>{});
+    case DType::uint8:
+      return f(Tag<std::uint8_t>{});
+    case DType::int16:
+      return f(Tag<std::int16_t>{});
+    case DType::uint16:
+      return f(Tag<std::uint16_t>{});
+    case DType::int32:
+      return f(Tag<std::int32_t>{});
+    case DType::int64:
+      return f(Tag<std::int64_t>{});
+    case DType::boolean:
+      return f(Tag<bool>{});
   }
   fail_type("visit_dtype", "unknown dtype code ", static_cast<int>(dtype));
 }
@@ -107,10 +151,14 @@ decltype(auto) visit_dtype(DType dtype, F&& f) {
 template <class F>
 decltype(auto) visit_width(DType dtype, F&& f) {
   switch (size_of(dtype)) {
-    case 1: return f(Tag<std::uint8_t>{});
-    case 2: return f(Tag<std::uint16_t>{});
-    case 4: return f(Tag<std::uint32_t>{});
-    default: return f(Tag<std::uint64_t>{});
+    case 1:
+      return f(Tag<std::uint8_t>{});
+    case 2:
+      return f(Tag<std::uint16_t>{});
+    case 4:
+      return f(Tag<std::uint32_t>{});
+    default:
+      return f(Tag<std::uint64_t>{});
   }
 }
 
@@ -118,17 +166,22 @@ decltype(auto) visit_width(DType dtype, F&& f) {
 template <class F>
 decltype(auto) visit_float(const char* op, DType dtype, F&& f) {
   switch (dtype) {
-    case DType::float32: return f(Tag<float>{});
-    case DType::float16: return f(Tag<Half>{});
-    case DType::bfloat16: return f(Tag<BFloat16>{});
-    case DType::float64: return f(Tag<double>{});
-    default: fail_type(op, "expected a float dtype, got ", dtype);
+    case DType::float32:
+      return f(Tag<float>{});
+    case DType::float16:
+      return f(Tag<Half>{});
+    case DType::bfloat16:
+      return f(Tag<BFloat16>{});
+    case DType::float64:
+      return f(Tag<double>{});
+    default:
+      fail_type(op, "expected a float dtype, got ", dtype);
   }
 }
 
 // The type that arithmetic on T happens in.
 template <class T>
-using ComputeType = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>,
-                                       float, T>;
+using ComputeType =
+    std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float, T>;
 
 }  // namespace mge

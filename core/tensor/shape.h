@@ -18,7 +18,8 @@ inline constexpr int kMaxDims = 8;
 class Dims {
  public:
   Dims() = default;
-  Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  Dims(std::initializer_list<std::int64_t> values)
+      : Dims(std::span(values.begin(), values.size())) {}
   explicit Dims(std::span<const std::int64_t> values) {
     check_rank(values.size());
     size_ = static_cast<int>(values.size());
@@ -72,7 +73,8 @@ class Dims {
 
  private:
   static void check_rank(std::size_t n) {
-    if (n > kMaxDims) fail_value("Tensor", "at most ", kMaxDims, " dimensions are supported, got ", n);
+    if (n > kMaxDims)
+      fail_value("Tensor", "at most ", kMaxDims, " dimensions are supported, got ", n);
   }
   std::array<std::int64_t, kMaxDims> values_;
   int size_ = 0;
@@ -86,7 +88,8 @@ std::int64_t count(const Shape& shape);
 Strides row_major(const Shape& shape);
 // True where every element is reached once, in row-major order, with no gap (size-1 axes are free).
 bool is_row_major(const Shape& shape, const Strides& strides);
-// True where some permutation of the axes is row-major: dense, every element once (NCHW, NHWC, ...).
+// True where some permutation of the axes is row-major: dense, every element once (NCHW, NHWC,
+// ...).
 bool is_dense(const Shape& shape, const Strides& strides);
 // Dense strides for `shape` whose axes are ordered as in `like` (row-major among equal strides):
 // how an elementwise result keeps the memory format of its input.

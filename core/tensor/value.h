@@ -1,8 +1,6 @@
 // Value: an immutable handle of a tensor. Copying one is a reference count; views share storage.
 #pragma once
 
-#include <algorithm>
-#include <initializer_list>
 #include <memory>
 #include <span>
 #include <vector>
@@ -10,6 +8,7 @@
 #include "core/runtime/allocator.h"
 #include "core/runtime/device.h"
 #include "core/runtime/refcount.h"
+#include "core/tensor/small_vector.h"
 #include "core/tensor/view.h"
 
 namespace mge {
@@ -97,7 +96,9 @@ class Value {
   // For a value that nobody has seen yet, or that is unique().
   MutView mut() const { return {impl_->data, dtype(), shape(), strides()}; }
   template <class T>
-  const T* ptr() const { return static_cast<const T*>(impl_->data); }
+  const T* ptr() const {
+    return static_cast<const T*>(impl_->data);
+  }
 
   ValueImpl* impl() const { return impl_.get(); }
   friend bool operator==(const Value& a, const Value& b) { return a.impl_ == b.impl_; }
@@ -106,84 +107,8 @@ class Value {
   Ref<ValueImpl> impl_;
 };
 
-// A few values. Most ops have one output and up to three inputs: four live inline.
-class Values {
- public:
-  Values() = default;
-  explicit Values(std::size_t n) { resize(n); }
-  Values(std::initializer_list<Value> vs) {
-    reserve(vs.size());
-    for (const Value& v : vs) push_back(v);
-  }
-  Values(const Values& o) {
-    reserve(o.size_);
-    for (const Value& v : o) push_back(v);
-  }
-  Values(Values&& o) noexcept { take(o); }
-  Values& operator=(Values o) noexcept {
-    clear();
-    more_.reset();
-    take(o);
-    return *this;
-  }
-  ~Values() = default;
-
-  std::size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-  Value& operator[](std::size_t i) { return data_[i]; }
-  const Value& operator[](std::size_t i) const { return data_[i]; }
-  void push_back(Value v) {
-    reserve(size_ + 1);
-    data_[size_++] = std::move(v);
-  }
-  void clear() {
-    for (std::size_t i = 0; i < size_; ++i) data_[i] = Value{};
-    size_ = 0;
-  }
-  Value* begin() { return data_; }
-  Value* end() { return data_ + size_; }
-  const Value* begin() const { return data_; }
-  const Value* end() const { return data_ + size_; }
-  operator std::span<const Value>() const { return {data_, size_}; }
-  operator std::span<Value>() { return {data_, size_}; }
-
- private:
-  static constexpr std::size_t kInline = 4;
-
-  void resize(std::size_t n) {
-    reserve(n);
-    size_ = n;
-  }
-  void reserve(std::size_t n) {
-    if (n <= capacity_) return;
-    const std::size_t capacity = std::max(n, 2 * capacity_);
-    auto bigger = std::make_unique<Value[]>(capacity);
-    std::move(data_, data_ + size_, bigger.get());
-    more_ = std::move(bigger);
-    data_ = more_.get();
-    capacity_ = capacity;
-  }
-  void take(Values& o) noexcept {
-    size_ = o.size_;
-    if (o.more_) {
-      more_ = std::move(o.more_);
-      data_ = more_.get();
-      capacity_ = o.capacity_;
-    } else {
-      data_ = inline_;
-      capacity_ = kInline;
-      std::move(o.inline_, o.inline_ + size_, inline_);
-    }
-    o.data_ = o.inline_;
-    o.capacity_ = kInline;
-    o.size_ = 0;
-  }
-
-  Value inline_[kInline];
-  std::unique_ptr<Value[]> more_;
-  Value* data_ = inline_;
-  std::size_t size_ = 0, capacity_ = kInline;
-};
-using Specs = std::vector<Spec>;
+// Most ops have one output and up to three inputs.
+using Values = SmallVector<Value, 4>;
+using Specs = SmallVector<Spec, 3>;
 
 }  // namespace mge

@@ -15,7 +15,9 @@ struct View {
   Strides strides;  // in elements; may be 0 or negative
 
   template <class T>
-  const T* ptr() const { return static_cast<const T*>(data); }
+  const T* ptr() const {
+    return static_cast<const T*>(data);
+  }
   int ndim() const { return shape.size(); }
   std::int64_t size() const { return count(shape); }
   bool row_major() const { return is_row_major(shape, strides); }
@@ -28,7 +30,9 @@ struct MutView {
   Strides strides;
 
   template <class T>
-  T* ptr() const { return static_cast<T*>(data); }
+  T* ptr() const {
+    return static_cast<T*>(data);
+  }
   int ndim() const { return shape.size(); }
   std::int64_t size() const { return count(shape); }
   bool row_major() const { return is_row_major(shape, strides); }

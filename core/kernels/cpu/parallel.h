@@ -8,7 +8,8 @@
 
 namespace mge::cpu {
 
-// The number of threads that kernels use. Starts as min(OMP_NUM_THREADS, CPUs in the affinity mask).
+// The number of threads that kernels use. Starts as min(OMP_NUM_THREADS, CPUs in the affinity
+// mask).
 int num_threads();
 void set_num_threads(int n);
 
