@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+import numpy as np
+
+import megengine as mge
 import megengine.functional as F
 import megengine.module as M
 import megengine.optimizer as optim
-import numpy as np
-from megengine.autodiff import GradManager
-
-import megengine as mge
 from benchmarks.workloads import Maker, Work
+from megengine.autodiff import GradManager
 
 WORKLOADS: dict[str, Maker] = {}
 rng = np.random.default_rng(0)

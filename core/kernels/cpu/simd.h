@@ -36,8 +36,9 @@ const char* isa_name(Isa level);
   ret name args;                          \
   }                                       \
   static_assert(true)
-#define MGE_DISPATCH(name) \
-  (::mge::cpu::isa() == ::mge::cpu::Isa::avx512 ? &::mge::cpu::avx512::name : &::mge::cpu::avx2::name)
+#define MGE_DISPATCH(name)                                                  \
+  (::mge::cpu::isa() == ::mge::cpu::Isa::avx512 ? &::mge::cpu::avx512::name \
+                                                : &::mge::cpu::avx2::name)
 #else
 #define MGE_DECLARE_SIMD(ret, name, args) \
   namespace generic {                     \

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 __all__ = ["trace"]
 
 
-class trace:
+class trace:  # noqa: N801 - the name that programs use
     """Would record a function and run it compiled; this release runs functions as they are.
 
     Raises:
@@ -15,6 +15,7 @@ class trace:
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises, whatever is given."""
         raise NotImplementedError(
             "jit.trace is not supported yet: call the function itself, which computes the same"
         )
