@@ -82,7 +82,7 @@ def train(net: M.Module, train_set: Digits, test_set: Digits) -> tuple[Curve, Cu
 def draw(losses: Curve, accuracies: Curve, test_set: Digits, predictions: np.ndarray) -> None:
     """Draws the curves beside held-out digits with predictions, the wrong ones first, in red."""
     images, labels = test_set
-    plt.figure(figsize=(12, 5), layout="constrained")
+    plt.figure(figsize=(16, 7))
     for row, (name, curve) in enumerate([("loss", losses), ("held-out accuracy", accuracies)]):
         plt.subplot(2, 2, 2 * row + 1, xlabel="epoch", ylabel=name)
         plt.plot(range(1, EPOCHS + 1), curve)
@@ -92,7 +92,7 @@ def draw(losses: Curve, accuracies: Curve, test_set: Digits, predictions: np.nda
         plt.imshow(images[i, 0], cmap="gray_r")
         plt.title(predictions[i], color="black" if predictions[i] == labels[i] else "red")
         plt.axis("off")
-    plt.savefig(OUT / "digits.png")
+    plt.savefig(OUT / "digits.png", bbox_inches="tight")
 
 
 def main() -> None:
