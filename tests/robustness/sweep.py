@@ -29,7 +29,7 @@ from tests.robustness import samples
 from tests.robustness.samples import Sample, data, ints
 
 T = mge.tensor
-MEMORY = 6 << 30
+MEMORY = 3 << 30
 SECONDS = 10
 
 WHOLE = [-1, -2, -100, 0, 1, 7, 100, 2**31 - 1, 2**31, 2**40, 2**62, 2**63, -(2**63), 2**100]
