@@ -126,7 +126,8 @@ DType dtype_from_python(PyObject* o) {
   }
   if (PyUnicode_Check(o)) {
     const char* s = PyUnicode_AsUTF8(o);
-    for (int i = 0; s && i < kDTypeCount; ++i) {
+    if (!s) throw nb::python_error();
+    for (int i = 0; i < kDTypeCount; ++i) {
       if (std::strcmp(s, kDTypeInfo[i].name) == 0) return static_cast<DType>(i);
     }
   }

@@ -27,7 +27,11 @@ FieldValue field_from_python(const char* op, const char* field, PyObject* o) {
     return static_cast<std::int64_t>(n);
   }
   if (PyFloat_Check(o)) return PyFloat_AS_DOUBLE(o);
-  if (PyUnicode_Check(o)) return std::string(PyUnicode_AsUTF8(o));
+  if (PyUnicode_Check(o)) {
+    const char* text = PyUnicode_AsUTF8(o);  // nullptr for lone surrogates
+    if (!text) throw nb::python_error();
+    return std::string(text);
+  }
   if (PyTuple_Check(o) || PyList_Check(o)) return dims_from_python(op, o);
   Device* device = nullptr;
   if (nb::try_cast<Device*>(nb::handle(o), device) && device) return *device;
@@ -35,7 +39,14 @@ FieldValue field_from_python(const char* op, const char* field, PyObject* o) {
   // A member of one of the op's enums.
   if (nb::hasattr(h, "name") && nb::hasattr(h, "value"))
     return nb::cast<std::string>(h.attr("name"));
-  if (PyIndex_Check(o)) return nb::cast<std::int64_t>(nb::steal(PyNumber_Index(o)));
+  if (PyIndex_Check(o)) {
+    const nb::object n = nb::steal(PyNumber_Index(o));
+    if (!n.is_valid()) {
+      PyErr_Clear();
+      fail_type(op, "field '", field, "': expected an integer, got this ", Py_TYPE(o)->tp_name);
+    }
+    return field_from_python(op, field, n.ptr());
+  }
   return dtype_from_python(o);
 }
 

@@ -199,8 +199,9 @@ def plain(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-OPS = sorted({plain(str(info["name"])) for info in _core.op_types()})
-MESSAGE = re.compile(r"^[A-Za-z_][\w.]*(\(\)|:| )")
+# Registered ops, and the modes that the elementwise one speaks as.
+OPS = {plain(str(info["name"])) for info in _core.op_types()}
+OPS |= {plain(mode) for i in _core.op_types() for _, _, modes in i["fields"] for mode in modes}
 
 
 def names_an_op(message: str, name: str) -> bool:

@@ -430,11 +430,16 @@ def stack(inps: Iterable[Tensor], axis: int = 0, device: Any = None) -> Tensor:
     return _core.stack(inps, axis, device)
 
 
+_MAX_PARTS = 1 << 16  # more of them than elements is a mistake
+
+
 def _part_sizes(size: int, parts: Any) -> list[int]:
     if isinstance(parts, (int, np.integer)) or getattr(parts, "ndim", None) == 0:
         n = int(parts)
         if n < 1:
             raise ValueError(f"split: expected at least 1 part, got {n}")
+        if n > max(size, _MAX_PARTS):
+            raise ValueError(f"split: expected at most {max(size, _MAX_PARTS)} parts, got {n}")
         return [size // n + (i < size % n) for i in range(n)]
     ends = [int(end) for end in parts]
     bounds = [0, *ends, size]
