@@ -405,8 +405,9 @@ void each_backward_row(const PoolLayout& p, T* dx, Row&& row) {
   constexpr bool direct = std::is_same_v<T, A>;
   const Units units(p);
   const int64_t plane = p.h * p.w * units.block;
+  const int threads = num_threads();  // allocated here: nothing may throw inside parallel_for
+  Scratch scratch(direct ? 0 : sizeof(A) * static_cast<std::size_t>(plane * threads));
   parallel_for(units.count, grain_of(plane), [&](int64_t begin, int64_t end) {
-    Scratch scratch(direct ? 0 : sizeof(A) * static_cast<std::size_t>(plane));
     // Of an accumulator: positions are `pitch` apart.
     const int64_t pitch = direct ? units.pitch : units.block;
     for (int64_t k = begin; k < end; ++k) {
@@ -415,7 +416,7 @@ void each_backward_row(const PoolLayout& p, T* dx, Row&& row) {
       if constexpr (direct) {
         to = dx + unit.in;
       } else {
-        to = scratch.as<A>();
+        to = scratch.as<A>() + omp_get_thread_num() % threads * plane;
       }
       int64_t cleared = 0;
       const auto clear_to = [&](int64_t ih) {
