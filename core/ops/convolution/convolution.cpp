@@ -58,10 +58,10 @@ void check_attrs(const char* op, const ConvAttrs& a) {
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(a.spatial); ++i) {
     if (a.stride[i] < 1 || a.stride[i] > kMostSize) {
-      fail_value(op, "expected a stride of at least 1, got ", a.stride[i]);
+      fail_value(op, "expected a stride of 1 to 2^31 - 1, got ", a.stride[i]);
     }
     if (a.dilate[i] < 1 || a.dilate[i] > kMostSize) {
-      fail_value(op, "expected a dilation of at least 1, got ", a.dilate[i]);
+      fail_value(op, "expected a dilation of 1 to 2^31 - 1, got ", a.dilate[i]);
     }
     if (a.pad[i] < 0 || a.pad[i] > kMostSize) {
       fail_value(op, "expected a padding of 0 to 2^31 - 1, got ", a.pad[i]);
