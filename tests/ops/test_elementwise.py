@@ -289,6 +289,16 @@ def test_transposed_operands_of_any_size() -> None:
         np.testing.assert_array_equal((half + half).numpy(), (b.astype("f2") * 2).T)
 
 
+def test_large_results() -> None:
+    # Large enough to be written around the caches, with a tail.
+    rng = np.random.default_rng(0)
+    a, b = (rng.random(2**23 + 13, np.float32) for _ in range(2))
+    x, y = mge.tensor(a), mge.tensor(b)
+    np.testing.assert_array_equal((x + y).numpy(), a + b)
+    np.testing.assert_array_equal((x * 2).numpy(), a * 2)
+    np.testing.assert_array_equal(F.relu(x - y).numpy(), np.maximum(a - b, 0))
+
+
 def test_empty() -> None:
     x = mge.tensor(np.zeros((0, 3), np.float32))
     assert (x + mge.tensor(np.ones((1, 3), np.float32))).shape == (0, 3)
