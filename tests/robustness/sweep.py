@@ -30,7 +30,7 @@ from tests.robustness.samples import Sample, data, ints
 
 T = mge.tensor
 MEMORY = 3 << 30
-SECONDS = 10
+SECONDS = 40
 
 WHOLE = [-1, -2, -100, 0, 1, 7, 100, 2**31 - 1, 2**31, 2**40, 2**62, 2**63, -(2**63), 2**100]
 WHOLE += [1.5, np.nan, np.inf, "a", None, True, [], (1, 2, 3), (0, 0), (-1, -1)]
