@@ -133,7 +133,12 @@ DType dtype_from_python(PyObject* o) {
   }
   if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) return DType::float32;
   if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) return DType::int32;
-  nb::object dtype = numpy().attr("dtype")(nb::handle(o));
+  nb::object dtype;
+  try {
+    dtype = numpy().attr("dtype")(nb::handle(o));
+  } catch (nb::python_error& e) {
+    fail_type("dtype", nb::cast<std::string>(nb::str(e.value())));
+  }
   return dtype_from_name("dtype", nb::cast<std::string>(dtype.attr("name")));
 }
 

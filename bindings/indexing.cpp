@@ -77,7 +77,12 @@ std::int64_t to_int64(PyObject* o) {
 Item slice_item(PyObject* o) {
   Item item{.kind = Kind::slice};
   Py_ssize_t start, stop, step;
-  if (PySlice_Unpack(o, &start, &stop, &step) < 0) throw nb::python_error();
+  if (PySlice_Unpack(o, &start, &stop, &step) < 0) {
+    const bool zero = PyErr_ExceptionMatches(PyExc_ValueError);
+    PyErr_Clear();
+    if (zero) fail_value(kName, "the step of a slice may not be 0");
+    fail_type(kName, "the bounds of a slice are integers or None");
+  }
   const auto* s = reinterpret_cast<PySliceObject*>(o);
   item.start = s->start == Py_None ? kNoBound : start;
   item.stop = s->stop == Py_None ? kNoBound : stop;

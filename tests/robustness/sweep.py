@@ -184,11 +184,9 @@ def op_calls() -> Iterator[tuple[str, Any]]:
 
 def all_calls() -> Iterator[tuple[str, str, Any]]:
     """(name of the op, description, call) of the whole sweep, in a fixed order."""
-    families = (samples.functional, samples.tensors, samples.modules)
-    for family in families:
-        for sample in family():
-            for text, call in bent_calls(sample):
-                yield sample.name, text, call
+    for sample in [*samples.functional(), *samples.tensors(), *samples.modules()]:
+        for text, call in bent_calls(sample):
+            yield sample.name, text, call
     for number, sample in enumerate(samples.indexing()):
         yield sample.name, f"{sample.name} {number}", lambda s=sample: s.call(*s.args())
     for text, call in op_calls():
@@ -204,12 +202,17 @@ OPS = {plain(str(info["name"])) for info in _core.op_types()}
 OPS |= {plain(mode) for i in _core.op_types() for _, _, modes in i["fields"] for mode in modes}
 
 
+SPEAKER = re.compile(r"[A-Za-z_][\w.]*(\(\))?( [\w.]+)?: ")
+
+
 def names_an_op(message: str, name: str) -> bool:
-    """True where an error says who speaks: the function, a registered op, Tensor, a module."""
-    text = plain(message)
+    """True where an error says who speaks: the function, a registered op, Tensor, an argument."""
+    if name[0].isupper():
+        return bool(message)  # constructors of modules and optimizers name the argument
     head = plain(message.split(":")[0])
-    spoken = (name, "tensor", "parameter", "module", "optimizer", "random", "device", "dtype")
-    return plain(name) in text or head in OPS or any(w in head for w in spoken)
+    spoken = (name, "tensor", "parameter", "random", "device", "dtype")
+    known = head in OPS or any(w in head for w in spoken)
+    return bool(SPEAKER.match(message)) or plain(name) in plain(message) or known
 
 
 def settle(result: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from .._core import OpDef
 from .._core import call as _call
+from ..core.errors import named
 from ..core.ops import builtin
 from ..tensor import Tensor
 from .matrix import check_compute_mode
@@ -141,6 +142,7 @@ def _convolve_transposed(
     return y + bias
 
 
+@named
 def conv1d(
     inp: Tensor,
     weight: Tensor,
@@ -192,6 +194,7 @@ def conv1d(
     return squeeze(y, 2)
 
 
+@named
 def conv2d(
     inp: Tensor,
     weight: Tensor,
@@ -234,6 +237,7 @@ def conv2d(
     )
 
 
+@named
 def conv3d(
     inp: Tensor,
     weight: Tensor,
@@ -270,6 +274,7 @@ def conv3d(
     )
 
 
+@named
 def conv_transpose2d(
     inp: Tensor,
     weight: Tensor,
@@ -325,6 +330,7 @@ def conv_transpose2d(
     )
 
 
+@named
 def conv_transpose3d(
     inp: Tensor,
     weight: Tensor,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._core import OpDef, call
+from ..core.errors import named
 from ..core.ops import builtin
 from ..core.tensor.dtype import is_bfloat16
 from ..tensor import Tensor
@@ -93,6 +94,7 @@ def _safe_log(p: Tensor) -> Tensor:
     return log(maximum(p, float(tiny)))
 
 
+@named
 def cross_entropy(
     pred: Tensor,
     label: Tensor,
@@ -136,6 +138,7 @@ def cross_entropy(
     return _reduce(loss, reduction)
 
 
+@named
 def binary_cross_entropy(
     pred: Tensor, label: Tensor, with_logits: bool = True, reduction: str = "mean"
 ) -> Tensor:

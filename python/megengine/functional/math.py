@@ -20,6 +20,7 @@ from .._core import OpDef
 from .._core import apply as _apply
 from .._core import call as _call
 from .._core import where as _where
+from ..core.errors import named
 from ..core.ops import builtin
 from ..tensor import Tensor
 from .elemwise import abs as _abs
@@ -67,9 +68,12 @@ def _axis_key(axis: Axis) -> _AxisKey:
     """An axis argument as something that hashes."""
     if axis is None or type(axis) is int:
         return axis
-    if isinstance(axis, Sequence):
-        return tuple([operator.index(a) for a in axis])
-    return operator.index(axis)
+    try:
+        if isinstance(axis, Sequence):
+            return tuple([operator.index(a) for a in axis])
+        return operator.index(axis)
+    except TypeError:
+        raise TypeError(f"Reduce: expected axis as an int or ints, got {axis!r}") from None
 
 
 def _expect_tensor(op: str, value: object) -> None:
@@ -257,6 +261,7 @@ def std(inp: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 # ---- norms --------------------------------------------------------------------------------------
 
 
+@named
 def norm(
     inp: Tensor, ord: float | None = None, axis: Axis = None, keepdims: bool = False
 ) -> Tensor:
@@ -318,6 +323,7 @@ def _p_norm(magnitude: Tensor, p: float, axis: Axis, keepdims: bool) -> Tensor:
     return out if keepdims else sum(out, axis)
 
 
+@named
 def normalize(
     inp: Tensor, ord: float | None = None, axis: Axis = None, eps: float = 1e-12
 ) -> Tensor:
@@ -371,6 +377,7 @@ def argsort(inp: Tensor, descending: bool = False) -> Tensor:
     return _apply(_SORT[bool(descending)], inp)[1]
 
 
+@named
 def topk(
     inp: Tensor,
     k: SupportsIndex,

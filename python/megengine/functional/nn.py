@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from .._core import OpDef, apply, call
+from ..core.errors import named
 from ..core.ops import builtin
 from ..tensor import Tensor
 from .conv import conv1d, conv2d, conv3d, conv_transpose2d, conv_transpose3d
@@ -129,6 +130,7 @@ def _with_single_axis(inp: Tensor, axes: Sequence[int]) -> tuple[Tensor, list[in
     return moved.reshape(*[inp.shape[a] for a in others], math.prod(sizes)), others, joined
 
 
+@named
 def softmax(inp: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     r"""Exponentials that add up to 1: :math:`\exp(x_i) / \sum_j \exp(x_j)`.
 
@@ -166,6 +168,7 @@ def _restore(flat: Tensor, inp: Tensor, others: list[int], joined: list[int]) ->
     return moved.transpose(*[order.index(a) for a in range(inp.ndim)])
 
 
+@named
 def logsoftmax(inp: Tensor, axis: int | Sequence[int]) -> Tensor:
     r"""The logarithm of softmax: :math:`x_i - \log \sum_j \exp(x_j)`, without losing digits.
 
@@ -189,6 +192,7 @@ def logsoftmax(inp: Tensor, axis: int | Sequence[int]) -> Tensor:
     return call(_logsoftmax_op(int(axis)), inp)
 
 
+@named
 def logsumexp(inp: Tensor, axis: int | Sequence[int] | None, keepdims: bool = False) -> Tensor:
     r"""The logarithm of the sum of exponentials, :math:`\log \sum_j \exp(x_j)`.
 
@@ -263,6 +267,7 @@ def batch_norm(
     *,
     inplace: bool,
 ) -> Tensor | tuple[Tensor, Tensor, Tensor]: ...
+@named
 def batch_norm(
     inp: Tensor,
     running_mean: Tensor | None = None,
@@ -398,6 +403,7 @@ def _normalize(
     return apply(op, inp, weight, bias)[0]
 
 
+@named
 def layer_norm(
     inp: Tensor,
     normalized_shape: int | Sequence[int],
@@ -478,6 +484,7 @@ def general_norm(
     return out.transpose(*[order.index(a) for a in range(inp.ndim)])
 
 
+@named
 def group_norm(
     inp: Tensor,
     num_groups: int,
@@ -509,6 +516,7 @@ def group_norm(
     return _normalize("group_norm", op, inp, affine, weight, bias)
 
 
+@named
 def instance_norm(
     inp: Tensor,
     affine: bool,
@@ -595,6 +603,7 @@ def _pool(inp: Tensor, mode: str, kernel_size: Any, stride: Any, padding: Any) -
     return apply(_pool_op(mode, window, step, _pair("padding", padding)), inp)[0]
 
 
+@named
 def max_pool2d(
     inp: Tensor,
     kernel_size: int | tuple[int, int],
@@ -625,6 +634,7 @@ def max_pool2d(
     return _pool(inp, "MAX", kernel_size, stride, padding)
 
 
+@named
 def avg_pool2d(
     inp: Tensor,
     kernel_size: int | tuple[int, int],
@@ -653,6 +663,7 @@ def avg_pool2d(
     return _pool(inp, mode.upper(), kernel_size, stride, padding)
 
 
+@named
 def adaptive_max_pool2d(inp: Tensor, oshp: int | tuple[int, int] | Tensor) -> Tensor:
     """Max pooling to a given size: stride ``in // out``, window ``in - (out - 1) * stride``.
 
@@ -667,6 +678,7 @@ def adaptive_max_pool2d(inp: Tensor, oshp: int | tuple[int, int] | Tensor) -> Te
     return apply(_adaptive_pool_op("MAX", _pair("oshp", oshp)), inp)[0]
 
 
+@named
 def adaptive_avg_pool2d(inp: Tensor, oshp: int | tuple[int, int] | Tensor) -> Tensor:
     """Average pooling to a given size: stride ``in // out``, window ``in - (out - 1) * stride``.
 
@@ -684,6 +696,7 @@ def adaptive_avg_pool2d(inp: Tensor, oshp: int | tuple[int, int] | Tensor) -> Te
 # ---- embedding, padding, rearrangement ----------------------------------------------------------
 
 
+@named
 def embedding(
     inp: Tensor,
     weight: Tensor,
@@ -734,6 +747,7 @@ def _mirrored(size: int, before: int, after: int) -> np.ndarray[Any, Any]:
     return np.where(at < size, at, 2 * (size - 1) - at)
 
 
+@named
 def pad(
     src: Tensor,
     pad_width: tuple[tuple[int, int], ...],
@@ -808,6 +822,7 @@ def pixel_shuffle(inp: Tensor, upscale_factor: int) -> Tensor:
     return split.reshape(*lead, c // (r * r), h * r, w * r)
 
 
+@named
 def dropout(inp: Tensor, drop_prob: float, training: bool = True) -> Tensor:
     r"""Sets elements to 0 at random, and scales the others so that the expected value stays.
 

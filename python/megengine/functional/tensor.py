@@ -11,6 +11,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from .. import _core
+from ..core.errors import named
 from ..core.ops import builtin
 from ..tensor import Tensor
 
@@ -60,7 +61,10 @@ def _expect_tensor(op: str, name: str, value: Any) -> Tensor:
 
 
 def _axis(op: str, axis: SupportsIndex, ndim: int) -> int:
-    i = axis.__index__()
+    try:
+        i = axis.__index__()
+    except AttributeError:
+        raise TypeError(f"{op}: expected axis as an int, got {type(axis).__name__}") from None
     if not -ndim <= i < ndim:
         raise ValueError(f"{op}: axis {i} is out of range for {ndim} dimensions")
     return i % ndim
@@ -146,6 +150,7 @@ def zeros_like(inp: Tensor) -> Tensor:
     return _core.full_like(inp, 0.0)
 
 
+@named
 def eye(
     N: int | Sequence[int],
     M: int | None = None,
@@ -287,6 +292,7 @@ def reshape(inp: Tensor, target_shape: int | Sequence[int] | Tensor) -> Tensor:
     return _core.reshape(inp, target_shape)
 
 
+@named
 def flatten(inp: Tensor, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     """Axes ``start_axis`` to ``end_axis``, both included, made one.
 
@@ -305,6 +311,7 @@ def flatten(inp: Tensor, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     return _core.reshape(inp, (*shape[:first], size, *shape[last + 1 :]))
 
 
+@named
 def transpose(inp: Tensor, pattern: Iterable[int | str]) -> Tensor:
     """The axes in another order: axis i of the result is axis ``pattern[i]`` of ``inp``.
 
@@ -324,6 +331,7 @@ def transpose(inp: Tensor, pattern: Iterable[int | str]) -> Tensor:
     return _core.transpose(inp, pattern)
 
 
+@named
 def swapaxes(inp: Tensor, axis1: int, axis2: int) -> Tensor:
     """The tensor with two of its axes interchanged.
 
@@ -448,6 +456,7 @@ def _part_sizes(size: int, parts: Any) -> list[int]:
     return [b - a for a, b in itertools.pairwise(bounds)]
 
 
+@named
 def split(
     inp: Tensor, nsplits_or_sections: int | Sequence[int] | Tensor, axis: int = 0
 ) -> tuple[Tensor, ...]:
@@ -494,6 +503,7 @@ def _repeated(inp: Tensor, counts: Sequence[int], before: bool) -> Tensor:
     return _core.reshape(_core.broadcast_to(_core.expand_dims(inp, new_axes), wide), out)
 
 
+@named
 def repeat(inp: Tensor, repeats: int | Sequence[int] | Tensor, axis: int | None = None) -> Tensor:
     """Every element repeated along an axis.
 
@@ -530,6 +540,7 @@ def repeat(inp: Tensor, repeats: int | Sequence[int] | Tensor, axis: int | None 
     return picked
 
 
+@named
 def tile(inp: Tensor, reps: int | Sequence[int] | Tensor) -> Tensor:
     """The tensor set side by side with itself ``reps[i]`` times along axis i.
 
@@ -557,6 +568,7 @@ def tile(inp: Tensor, reps: int | Sequence[int] | Tensor) -> Tensor:
     return _repeated(x, counts, before=True)
 
 
+@named
 def roll(
     inp: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
 ) -> Tensor:
@@ -628,6 +640,7 @@ def meshgrid(*inputs: Tensor, indexing: str = "xy") -> list[Tensor]:
     return out
 
 
+@named
 def diag(inp: Tensor, k: int = 0) -> Tensor:
     """The k-th diagonal of a matrix, or the square matrix with a vector on its k-th diagonal.
 
@@ -826,6 +839,7 @@ def indexing_one_hot(src: Tensor, index: Tensor, axis: int = 1, keepdims: bool =
 # ---- sums along an axis -------------------------------------------------------------------------
 
 
+@named
 def cumsum(inp: Tensor, axis: SupportsIndex) -> Tensor:
     """Running sums along an axis: element i is the sum of the elements 0 to i.
 

@@ -12,6 +12,7 @@ import numpy as np
 from .. import _core
 from .._core import apply as _apply
 from .._core import call as _call
+from ..core.errors import named
 from ..core.ops import builtin
 from ..core.tensor.dtype import is_bfloat16
 from ..device import as_device
@@ -184,6 +185,7 @@ class _GlobalRNG(RNG):
 _global = _GlobalRNG()
 
 
+@named
 def seed(seed: SupportsIndex) -> None:
     """Starts the global generator anew.
 
@@ -218,6 +220,7 @@ def set_rng_state(state: tuple[int, int]) -> None:
     _global.set_state(state)
 
 
+@named
 def uniform(low: float = 0, high: float = 1, size: Size = None) -> Tensor:
     """Numbers from the uniform distribution on [low, high), as float32.
 
@@ -236,6 +239,7 @@ def uniform(low: float = 0, high: float = 1, size: Size = None) -> Tensor:
     return _global.uniform(low, high, size)
 
 
+@named
 def normal(mean: float = 0, std: float = 1, size: Size = None) -> Tensor:
     """Numbers from the normal distribution, as float32.
 
@@ -254,6 +258,7 @@ def normal(mean: float = 0, std: float = 1, size: Size = None) -> Tensor:
     return _global.normal(mean, std, size)
 
 
+@named
 def gamma(shape: Parameter, scale: Parameter = 1, size: Size = None) -> Tensor:
     r"""Numbers from the gamma distribution.
 
@@ -275,6 +280,7 @@ def gamma(shape: Parameter, scale: Parameter = 1, size: Size = None) -> Tensor:
     return _global.gamma(shape, scale, size)
 
 
+@named
 def beta(alpha: Parameter, beta: Parameter, size: Size = None) -> Tensor:
     r"""Numbers from the beta distribution.
 
@@ -295,6 +301,7 @@ def beta(alpha: Parameter, beta: Parameter, size: Size = None) -> Tensor:
     return _global.beta(alpha, beta, size)
 
 
+@named
 def poisson(lam: Parameter, size: Size = None) -> Tensor:
     """Numbers from the Poisson distribution, as floats.
 
@@ -312,6 +319,7 @@ def poisson(lam: Parameter, size: Size = None) -> Tensor:
     return _global.poisson(lam, size)
 
 
+@named
 def exponential(rate: Parameter = 1.0, size: Size = None) -> Tensor:
     """Numbers from the exponential distribution, whose mean is 1 / rate.
 
@@ -329,6 +337,7 @@ def exponential(rate: Parameter = 1.0, size: Size = None) -> Tensor:
     return _global.exponential(rate, size)
 
 
+@named
 def permutation(n: SupportsIndex | Tensor, dtype: Any = "int32") -> Tensor:
     """The integers from 0 to n - 1 in a random order, or the rows of a tensor.
 
@@ -346,6 +355,7 @@ def permutation(n: SupportsIndex | Tensor, dtype: Any = "int32") -> Tensor:
     return _global.permutation(n, dtype)
 
 
+@named
 def shuffle(inp: Tensor) -> None:
     """Puts the rows of a tensor along axis 0 into a random order, in place.
 

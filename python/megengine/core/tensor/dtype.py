@@ -16,7 +16,10 @@ bfloat16 = np.dtype(ml_dtypes.bfloat16)
 
 def _plain_array(data: Any) -> tuple[np.ndarray, bool]:
     """What the core reads: an aligned native array, and whether it holds bfloat16 bits."""
-    array = np.asarray(data)
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ValueError(f"tensor: {error}") from None
     if array.dtype == bfloat16:
         return array.view(np.uint16), True
     if array.dtype.kind == "u" and array.dtype.itemsize >= 4:
