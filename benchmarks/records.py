@@ -12,9 +12,8 @@ import argparse
 import time
 from collections.abc import Callable
 
-from megengine.autodiff import GradManager
-
 import megengine as mge
+from megengine.autodiff import GradManager
 from tests.ops.record import Record, all_records
 
 

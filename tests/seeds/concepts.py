@@ -95,7 +95,6 @@ def gradients() -> None:
 
 def parameters_and_optimizer() -> None:
     import megengine.optimizer as optim
-
     from megengine.autodiff import GradManager
 
     w = mge.Parameter([3.0])
@@ -171,7 +170,6 @@ def regression_numpy() -> None:
 
 def regression() -> None:
     import megengine.optimizer as optim
-
     from megengine.autodiff import GradManager
 
     epochs = 5
