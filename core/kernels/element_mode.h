@@ -11,9 +11,10 @@ namespace mge {
   X(ABS)                                                                                          \
   X(ACOS)                                                                                         \
   X(ASIN)                                                                                         \
-  X(CEIL) X(COS) X(EXP) X(EXPM1) X(FLOOR) X(LOG) X(LOG1P) X(NEGATE) X(SIGMOID) X(SIN) X(TANH)     \
-      X(ABS_GRAD) X(ADD) X(FLOOR_DIV) X(MAX) X(MIN) X(MOD) X(MUL) X(POW) X(SIGMOID_GRAD) X(SUB)   \
-          X(SWITCH_GT0) X(TANH_GRAD) X(TRUE_DIV) X(LOG_SUM_EXP) X(LT) X(LEQ) X(EQ) X(SHL) X(SHR)  \
+  X(CEIL)                                                                                         \
+  X(COS) X(EXP) X(EXPM1) X(FLOOR) X(LOG) X(LOG1P) X(NEGATE) X(SIGMOID) X(SIN) X(TANH) X(ABS_GRAD) \
+      X(ADD) X(FLOOR_DIV) X(MAX) X(MIN) X(MOD) X(MUL) X(POW) X(SIGMOID_GRAD) X(SUB) X(SWITCH_GT0) \
+          X(TANH_GRAD) X(TRUE_DIV) X(LOG_SUM_EXP) X(LT) X(LEQ) X(EQ) X(SHL) X(SHR)                \
               X(FUSE_MUL_ADD3) X(FUSE_MUL_ADD4) X(FUSE_ADD_RELU) X(FUSE_ADD_SIGMOID)              \
                   X(FUSE_ADD_TANH) X(FAST_TANH) X(FAST_TANH_GRAD) X(ROUND) X(RMULH) X(ATAN2)      \
                       X(ERF) X(ERFINV) X(ERFC) X(ERFCINV) X(H_SWISH) X(H_SWISH_GRAD)              \

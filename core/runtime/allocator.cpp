@@ -14,6 +14,10 @@
 
 #include "core/runtime/error.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 // Two pools. Small buffers (up to 32 KB) come from free lists of the calling thread, one for each
 // size class, with no lock: an op on ten numbers spends nothing here. Large ones come from a shared
 // list ordered by size; a cached block serves a request that wastes at most a quarter of it.
@@ -42,6 +46,19 @@ std::size_t class_bytes(int c) {
   return (std::size_t{1} << log) +
          static_cast<std::size_t>(part + 1) * (std::size_t{1} << (log - 2));
 }
+
+// Under the address sanitizer, only the bytes that were asked for may be touched: not the rest of
+// their block, and nothing of a cached one.
+#if defined(__SANITIZE_ADDRESS__)
+void expose(void* p, std::size_t bytes, std::size_t capacity) {
+  ASAN_UNPOISON_MEMORY_REGION(p, bytes);
+  ASAN_POISON_MEMORY_REGION(static_cast<char*>(p) + bytes, capacity - bytes);
+}
+void hide(void* p, std::size_t capacity) { ASAN_POISON_MEMORY_REGION(p, capacity); }
+#else
+void expose(void*, std::size_t, std::size_t) {}
+void hide(void*, std::size_t) {}
+#endif
 
 [[noreturn]] void out_of_memory(std::size_t bytes) {
   throw Error(ErrorKind::memory, str("allocate: cannot allocate ", bytes, " bytes"));
@@ -84,6 +101,7 @@ Counters& counters() {
 void drain(SmallPool& pool) {
   for (int c = 0; c < kClasses; ++c) {
     while (FreeBlock* b = pool.free[static_cast<std::size_t>(c)]) {
+      expose(b, class_bytes(c), class_bytes(c));
       pool.free[static_cast<std::size_t>(c)] = b->next;
       std::free(b);
       if (pool.counts) pool.counts->add(0, -static_cast<std::int64_t>(class_bytes(c)));
@@ -117,12 +135,14 @@ void* allocate_small(std::size_t bytes) {
   ThreadCounts& counts = counts_of(pool);
   if (FreeBlock* b = pool.free[i]) [[likely]] {
     pool.free[i] = b->next;
+    expose(b, bytes, class_bytes(c));
     --pool.cached[i];
     counts.add(size, 0);
     return b;
   }
   void* p = std::aligned_alloc(kAlign, class_bytes(c));
   if (!p) out_of_memory(bytes);
+  expose(p, bytes, class_bytes(c));
   counts.add(size, size);
   return p;
 }
@@ -132,6 +152,7 @@ void deallocate_small(void* data, std::size_t bytes) {
   SmallPool& pool = t_pool;
   const auto size = static_cast<std::int64_t>(class_bytes(c));
   ThreadCounts& counts = counts_of(pool);
+  expose(data, class_bytes(c), class_bytes(c));
   if (pool.closed || pool.cached[i] >= kMostCached) {
     std::free(data);
     counts.add(-size, -size);
@@ -140,6 +161,7 @@ void deallocate_small(void* data, std::size_t bytes) {
   auto* b = static_cast<FreeBlock*>(data);
   b->next = pool.free[i];
   pool.free[i] = b;
+  hide(b + 1, class_bytes(c) - sizeof(FreeBlock));
   ++pool.cached[i];
   counts.add(-size, 0);
 }
@@ -155,6 +177,7 @@ class LargePool {
     void* p = nullptr;
     if (auto it = free_.lower_bound(size); it != free_.end() && it->first <= size + size / 4) {
       p = it->second;
+      expose(p, bytes, it->first);
       live_.emplace(p, it->first);
       cached_ -= it->first;
       allocated_ += it->first;
@@ -166,6 +189,7 @@ class LargePool {
         p = map(size);
       }
       if (!p) out_of_memory(bytes);
+      expose(p, bytes, size);
       live_.emplace(p, size);
       allocated_ += size;
       // Shapes that come and go would fill memory with blocks that fit nothing: keep no more in
@@ -184,6 +208,7 @@ class LargePool {
     allocated_ -= size;
     cached_ += size;
     free_.emplace(size, data);
+    hide(data, size);
   }
   void release() {
     std::lock_guard lock(mutex_);
@@ -228,6 +253,7 @@ class LargePool {
     return reinterpret_cast<void*>(aligned);
   }
   static void unmap(void* p, std::size_t size) {
+    expose(p, size, size);
     if (size < kHugePage) {
       std::free(p);
     } else {
