@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-NATIVE := CMakeLists.txt $(shell find core bindings cmake -type f 2>/dev/null)
+NATIVE := CMakeLists.txt $(shell find core bindings cmake tests/cpp -type f 2>/dev/null)
 CXX_FILES = $$(git ls-files '*.cpp' '*.h')
 
 .PHONY: demo test lint format docs bench dev clean
@@ -22,6 +22,7 @@ demo: $(VENV)/.installed
 	$(BIN)/python examples/digits.py
 
 test: $(VENV)/.installed
+	$(BIN)/ctest --test-dir "$$(cat $(VENV)/.build-dir)" --output-on-failure --no-tests=error
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/.linters
@@ -58,9 +59,12 @@ $(VENV)/.tools: pyproject.toml | $(BIN)/python
 	$(PIP) install -r $(VENV)/build.txt
 	touch $@
 
-# Editable: what changes in Python files counts at once.
+# Editable: what changes in Python files counts at once. The tests of the core without Python are
+# built with it, from the same objects.
 $(VENV)/.installed: $(VENV)/.tools $(NATIVE)
-	PATH="$(abspath $(BIN)):$$PATH" $(PIP) install --no-build-isolation --editable '.[test]'
+	$(BIN)/python -c 'import sys; print(f"build/venv-cp{sys.version_info[0]}{sys.version_info[1]}")' > $(VENV)/.build-dir
+	PATH="$(abspath $(BIN)):$$PATH" $(PIP) install --no-build-isolation --editable '.[test]' \
+	  -C build-dir="$$(cat $(VENV)/.build-dir)" -C cmake.define.MGE_BUILD_TESTS=ON
 	touch $@
 
 $(VENV)/.linters: $(VENV)/.installed

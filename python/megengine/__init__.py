@@ -6,6 +6,7 @@ Tensor([2. 3.], device=xpux:0)
 """
 
 import os as _os
+from typing import Any as _Any
 
 # GNU OpenMP lets a waiting thread spin for milliseconds. On a machine that other programs use as
 # well each then waits for the rest: the digits example took 55 s instead of 20 s. A wait that
@@ -108,3 +109,16 @@ __all__ = [
 
 def _full_sync() -> None:
     """Waits for running ops: there are none, since each runs when it is called."""
+
+
+_NOT_YET = frozenset(
+    {"amp", "distributed", "distributions", "dtr", "hub", "quantization", "traced_module"}
+)
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _NOT_YET:
+        raise AttributeError(
+            f"megengine.{name} is not supported yet; README.md lists what this release has"
+        )
+    raise AttributeError(f"module 'megengine' has no attribute {name!r}")
