@@ -27,7 +27,13 @@ namespace {
 constexpr std::size_t kAlign = 64;
 constexpr std::size_t kSmallLimit = 32 * 1024;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+#if defined(__SANITIZE_ADDRESS__)
+// A limit on the address space, by which tests keep huge tensors from filling the machine, leaves
+// no room for the sanitizer's own maps.
+constexpr std::size_t kLargest = std::size_t{1} << 31;
+#else
 constexpr std::size_t kLargest = std::size_t{1} << 46;
+#endif
 
 // Classes: 64-byte steps up to 1 KB, then four for each doubling.
 constexpr int kStepClasses = 16;
