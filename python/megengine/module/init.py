@@ -102,8 +102,8 @@ def calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """How many inputs each output of a weight sums, and how many outputs each input reaches.
 
     Args:
-        tensor: a weight (out, in) or (out, in, *kernel), or a grouped one, (groups, out, in,
-            *kernel), of five dimensions or more, of which one group counts.
+        tensor: a weight (out, in) or (out, in, kernel...), or a grouped one of five dimensions
+            or more, (groups, out, in, kernel...), of which one group counts.
 
     Raises:
         ValueError: ``tensor`` has fewer than 2 dimensions.
