@@ -117,15 +117,6 @@ void bind_autodiff(nb::module_& m) {
           },
           "The gradient of each watched tensor, None where ys do not depend on it.");
   m.def("call_function", call_function, "Calls an autodiff.Function.");
-  m.def(
-      "is_followed",
-      [](nb::handle tensor) {
-        const Value& v = value_of("is_followed", tensor.ptr());
-        const auto& tapes = dispatch_state().tapes;
-        return std::any_of(tapes.begin(), tapes.end(),
-                           [&](const Tape* t) { return t->recording() && t->follows(v); });
-      },
-      "Whether an active tape records what is computed from this tensor.");
 }
 
 }  // namespace mge::py

@@ -210,15 +210,14 @@ Dims dims_from_python(const char* op, PyObject* o) {
                 v.shape());
     }
     const Value wide = cast(v, DType::int64);
-    const Value flat = wide.row_major() ? wide : wide.alias(wide.shape(), wide.strides());
     for (std::int64_t i = 0, n = v.size(); i < n; ++i) {
-      out.push_back(flat.ptr<std::int64_t>()[v.ndim() ? i * flat.strides()[0] : 0]);
+      out.push_back(wide.ptr<std::int64_t>()[v.ndim() ? i * wide.strides()[0] : 0]);
     }
     return out;
   }
-  if (PyLong_Check(o) || PyIndex_Check(o)) {
-    // An ndarray of more than no dimensions has __index__ too, which raises; it is a sequence.
-    if (PyLong_Check(o) || !PySequence_Check(o)) return Dims{int_from_python(op, o)};
+  // An ndarray of more than no dimensions has __index__ too, which raises; it is a sequence.
+  if (PyLong_Check(o) || (PyIndex_Check(o) && !PySequence_Check(o))) {
+    return Dims{int_from_python(op, o)};
   }
   nb::object fast = nb::steal(PySequence_Fast(o, ""));
   if (!fast.is_valid()) {
@@ -337,13 +336,7 @@ Operands operands_from_python(const char* op, PyObject* const* args, std::size_t
     PyObject* o = args[i];
     if (out.values[i]) continue;
     if (o == Py_None) fail_type(op, "expected a Tensor, a number or an array, got None");
-    if (PyBool_Check(o)) {
-      out.weak[i] = 'b';
-    } else if (PyLong_Check(o)) {
-      out.weak[i] = 'i';
-    } else if (PyFloat_Check(o)) {
-      out.weak[i] = 'f';
-    }
+    out.weak[i] = weak_kind(o);
     if (out.weak[i] == 'i') {
       // Kept at full width until the common dtype is known.
       out.values[i] = from_int(o, DType::int64, device);
@@ -387,9 +380,7 @@ DType Operands::common(const char* op) const {
   if (!strong) {
     return weakest == 'f' ? DType::float32 : weakest == 'i' ? DType::int32 : DType::boolean;
   }
-  if (weakest == 'f' && !is_float(*strong)) return DType::float32;
-  if (weakest == 'i' && is_bool(*strong)) return DType::float32;
-  return *strong;
+  return dtype_beside(*strong, weakest);
 }
 
 void Operands::cast_all(DType dtype) {

@@ -15,17 +15,9 @@ bool layers_off() {
   return !s.amp && !s.trace && s.tapes.empty();
 }
 
-bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o); }
-
 // How a mode wants its operands.
 enum class Want { arithmetic, true_divide, compare, logical };
 
-// A Python number takes its dtype from the Tensor beside it, unless it is a float beside integers.
-std::optional<DType> dtype_beside(PyObject* number, DType dtype) {
-  if (is_bool(dtype)) return std::nullopt;
-  if (PyFloat_Check(number) && !is_float(dtype)) return DType::float32;
-  return dtype;
-}
 Value number_as(PyObject* number, DType dtype, const Device& device) {
   if (PyFloat_Check(number)) return scalar(dtype, PyFloat_AS_DOUBLE(number), device);
   return to_value(number, dtype, device);
@@ -34,18 +26,16 @@ Value number_as(PyObject* number, DType dtype, const Device& device) {
 Value elemwise(Mode mode, Want want, PyObject* a, PyObject* b) {
   const char* op = elemwise_name(mode);
   // The usual mixture, without looking for more.
-  const bool number_a = is_number(a), number_b = is_number(b);
+  const bool number_a = weak_kind(a), number_b = weak_kind(b);
   if (number_a != number_b && (number_a ? is_tensor(b) : is_tensor(a)) && want != Want::logical) {
     const Value& tensor = tensor_of(number_a ? b : a).value;
     PyObject* number = number_a ? a : b;
-    std::optional<DType> dtype = dtype_beside(number, tensor.dtype());
-    if (dtype && want == Want::true_divide && !is_float(*dtype)) dtype = DType::float32;
-    if (dtype) {
-      Values in(2);
-      in[number_a] = cast(tensor, *dtype);
-      in[number_b] = number_as(number, *dtype, tensor.device());
-      return std::move(apply(elemwise_op(mode), std::move(in))[0]);
-    }
+    DType dtype = dtype_beside(tensor.dtype(), weak_kind(number));
+    if (want == Want::true_divide && !is_float(dtype)) dtype = DType::float32;
+    Values in(2);
+    in[number_a] = cast(tensor, dtype);
+    in[number_b] = number_as(number, dtype, tensor.device());
+    return std::move(apply(elemwise_op(mode), std::move(in))[0]);
   }
   PyObject* args[] = {a, b};
   Operands in = operands_from_python(op, args, 2);
@@ -62,7 +52,7 @@ Value elemwise(Mode mode, Want want, PyObject* a, PyObject* b) {
 // What an operator takes beside a Tensor; anything else gets NotImplemented, and so Python's
 // TypeError.
 bool is_operand(PyObject* o) {
-  return is_tensor(o) || is_number(o) || PySequence_Check(o) ||
+  return is_tensor(o) || weak_kind(o) || PySequence_Check(o) ||
          PyObject_HasAttrString(o, "__array__");
 }
 

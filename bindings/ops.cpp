@@ -223,15 +223,6 @@ void bind_ops(nb::module_& m) {
 
   if (PyModule_AddFunctions(m.ptr(), g_methods) != 0) throw nb::python_error();
   m.def(
-      "decompose",
-      [](PyOp& op, nb::args args) -> nb::object {
-        if (!op.op->type->decompose) fail_value(op.op->name(), "has no decomposition");
-        PyObject* const* items = reinterpret_cast<PyTupleObject*>(args.ptr())->ob_item;
-        return nb::steal(outputs_to_python(
-            op.op->type->decompose(*op.op, inputs_of(*op.op, items, args.size()))));
-      },
-      "The outputs of an op, computed by its decomposition into other ops.");
-  m.def(
       "prefer_decompositions", [](bool on) { dispatch_state().prefer_decompositions = on; },
       nb::arg("on"),
       "Whether ops that have a decomposition run it instead of their kernel (for tests).");

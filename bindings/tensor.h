@@ -66,12 +66,23 @@ PyObject* to_numpy(const Value& v);
 // A one-element value as a Python number; new reference.
 PyObject* to_scalar(const char* op, const Value& v);
 
+// How a Python number asks for a dtype: 'b', 'i', 'f'; 0 for what is no Python number.
+inline char weak_kind(PyObject* o) {
+  return PyBool_Check(o) ? 'b' : PyLong_Check(o) ? 'i' : PyFloat_Check(o) ? 'f' : '\0';
+}
+// The dtype of an operation on a Tensor of dtype `strong` and a number of this kind.
+inline DType dtype_beside(DType strong, char kind) {
+  if (kind == 'f' && !is_float(strong)) return DType::float32;
+  if (kind == 'i' && is_bool(strong)) return DType::float32;
+  return strong;
+}
+
 // A function's operands: Tensors, and what converts to them. A Python bool, int or float is weak:
 // it takes a dtype from the others.
 struct Operands {
   explicit Operands(std::size_t n) : values(n), weak(n, '\0') {}
   Values values;
-  std::vector<char> weak;  // 'b', 'i', 'f', or 0
+  std::vector<char> weak;  // weak_kind() of each
 
   // The dtype that all go to.
   DType common(const char* op) const;

@@ -1,5 +1,3 @@
-#include <array>
-
 #include "core/autodiff/tape.h"
 #include "core/dispatch/dispatch.h"
 
