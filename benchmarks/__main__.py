@@ -1,7 +1,7 @@
 """Speed and peak memory of OpenMGE, beside the peers that are installed, in the same run.
 
     python -m benchmarks                       everything
-    python -m benchmarks overhead resnet18     groups (overhead, ops, train) and single workloads
+    python -m benchmarks overhead resnet18     groups (overhead, ops, train, ...) and single workloads
     python -m benchmarks --plot out/speed.png --json out/speed.json
 
 Each measurement is a process of its own, and the frameworks take turns, round by round, so that a
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.workloads import CHANNELS_LAST, GROUPS
+from benchmarks.workloads import groups
 
 ROOT = Path(__file__).parent.parent
 
@@ -74,8 +74,6 @@ def compare(name: str, pythons: dict[str, str], args: argparse.Namespace) -> dic
     results: dict[str, Result] = {}
     for _ in range(args.rounds):
         for framework, python in pythons.items():
-            if framework == "torch channels-last" and name not in CHANNELS_LAST:
-                continue
             answer = measure(python, framework, name, args.seconds, args.threads)
             if answer.get("missing"):
                 continue
@@ -150,7 +148,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    known = [n for names in GROUPS.values() for n in names]
+    by_group = groups()
+    known = [n for names in by_group.values() for n in names]
     parser.add_argument("names", nargs="*", metavar="NAME", help="groups or workloads")
     parser.add_argument("--rounds", type=int, default=3, help="processes for each (default 3)")
     parser.add_argument("--seconds", type=float, default=1.0, help="of timing in each (default 1)")
@@ -159,9 +158,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE")
     args = parser.parse_args(argv)
-    if unknown := [n for n in args.names if n not in GROUPS and n not in known]:
-        parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join([*GROUPS, *known])}")
-    args.names = [w for n in args.names or GROUPS for w in GROUPS.get(n, [n])]
+    if unknown := [n for n in args.names if n not in by_group and n not in known]:
+        parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join([*by_group, *known])}")
+    args.names = [w for n in args.names or by_group for w in by_group.get(n, [n])]
     return args
 
 

@@ -1,14 +1,19 @@
 """The workloads, written once for each framework, under the same names.
 
-A workload is a function that makes its state and returns a `Work`. Each framework's file is
-imported only in the process that measures it.
+A workload is a function that makes its state and returns a `Work`. Those of a group stand in
+`<group>_openmge.py`, `<group>_torch.py` and `<group>_numpy.py`; a peer may lack any. A framework is
+imported only in the process that measures it, and so are the files of its workloads.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -21,33 +26,55 @@ class Work:
 
 Maker = Callable[[], Work]
 
-# Framework -> the module that holds its workloads.
+# Framework -> the ending of the files that hold its workloads.
 FRAMEWORKS = {
-    "openmge": "benchmarks.workloads.openmge",
-    "numpy": "benchmarks.workloads.numpy_peer",
-    "torch": "benchmarks.workloads.torch_peer",
-    "torch channels-last": "benchmarks.workloads.torch_peer",
+    "openmge": "openmge",
+    "numpy": "numpy",
+    "torch": "torch",
+    "torch channels-last": "torch",
 }
 
-# The names by group, in the order of the report.
-GROUPS = {
-    "overhead": ["add_10", "chain_32", "reshape", "getitem", "backward_10"],
-    "ops": [
-        "add_16m", "exp_16m", "sum_16m", "sum_columns", "softmax_rows", "layer_norm_rows",
-        "sort_rows", "topk_rows", "transpose_copy", "embedding", "matmul_64", "matmul_1024",
-        "conv3x3", "max_pool", "batch_norm",
-    ],
-    "train": ["mlp_small", "mlp", "lenet", "resnet18", "adam_25m"],
-}  # fmt: skip
+# The workloads of this process's framework, by name, and which of them have two memory formats.
+WORKLOADS: dict[str, Maker] = {}
+BOTH_FORMATS: set[str] = set()
 
-# Where the memory format matters, PyTorch runs in both of its formats, and the better one counts.
-CHANNELS_LAST = {"conv3x3", "max_pool", "batch_norm", "resnet18"}
+
+def workload(maker: Maker, both_formats: bool = False) -> Maker:
+    """Registers a workload under the name of its function."""
+    WORKLOADS[maker.__name__] = maker
+    if both_formats:
+        BOTH_FORMATS.add(maker.__name__)
+    return maker
+
+
+def repeat(f: Callable[[], object], calls: int) -> Work:
+    """`calls` calls of f in one step, for what takes microseconds."""
+
+    def step() -> None:
+        for _ in range(calls):
+            f()
+
+    return Work(step, calls)
+
+
+def groups(framework: str = "openmge") -> dict[str, list[str]]:
+    """The names of a framework's workloads by group, in the order of the files. Imports none."""
+    ending = FRAMEWORKS[framework]
+    found: dict[str, list[str]] = {}
+    for path in sorted(HERE.glob(f"*_{ending}.py")):
+        functions = [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.FunctionDef)]
+        found[path.stem.removesuffix(f"_{ending}")] = [
+            f.name for f in functions if f.decorator_list
+        ]
+    return found
 
 
 def load(framework: str) -> dict[str, Maker]:
     """The workloads of a framework, by name."""
-    module = importlib.import_module(FRAMEWORKS[framework])
     if framework == "torch channels-last":
-        module.use_channels_last()
-    makers: dict[str, Maker] = module.WORKLOADS
-    return makers
+        importlib.import_module("benchmarks.workloads.torch_peer").use_channels_last()
+    for path in sorted(HERE.glob(f"*_{FRAMEWORKS[framework]}.py")):
+        importlib.import_module(f"benchmarks.workloads.{path.stem}")
+    if framework == "torch channels-last":
+        return {name: WORKLOADS[name] for name in BOTH_FORMATS}
+    return WORKLOADS

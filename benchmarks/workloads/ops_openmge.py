@@ -1,0 +1,98 @@
+"""Single ops at sizes that take milliseconds, through OpenMGE."""
+
+from __future__ import annotations
+
+import megengine.functional as F
+import megengine.module as M
+from benchmarks.workloads import Work, repeat, workload
+from benchmarks.workloads.openmge import integers, normal
+
+
+@workload
+def add_16m() -> Work:
+    x = normal(1 << 24)
+    return Work(lambda: x + x)
+
+
+@workload
+def exp_16m() -> Work:
+    x = normal(1 << 24)
+    return Work(lambda: F.exp(x))
+
+
+@workload
+def sum_16m() -> Work:
+    x = normal(1 << 24)
+    return Work(lambda: F.sum(x))
+
+
+@workload
+def sum_columns() -> Work:
+    x = normal(4096, 4096)
+    return Work(lambda: F.sum(x, 0))
+
+
+@workload
+def softmax_rows() -> Work:
+    x = normal(8192, 1024)
+    return Work(lambda: F.softmax(x, axis=-1))
+
+
+@workload
+def layer_norm_rows() -> Work:
+    x, norm = normal(8192, 1024), M.LayerNorm(1024)
+    return Work(lambda: norm(x))
+
+
+@workload
+def sort_rows() -> Work:
+    x = normal(1024, 4096)
+    return Work(lambda: F.sort(x))
+
+
+@workload
+def topk_rows() -> Work:
+    x = normal(1024, 10000)
+    return Work(lambda: F.topk(x, 10, descending=True))
+
+
+@workload
+def transpose_copy() -> Work:
+    x = normal(4096, 4096)
+    return Work(lambda: F.transpose(x, (1, 0)) + 0)
+
+
+@workload
+def embedding() -> Work:
+    table, rows = normal(50000, 256), integers(50000, 65536)
+    return Work(lambda: F.embedding(rows, table))
+
+
+@workload
+def matmul_64() -> Work:
+    a, b = normal(64, 64), normal(64, 64)
+    return repeat(lambda: F.matmul(a, b), 1000)
+
+
+@workload
+def matmul_1024() -> Work:
+    a, b = normal(1024, 1024), normal(1024, 1024)
+    return Work(lambda: F.matmul(a, b))
+
+
+@workload
+def conv3x3() -> Work:
+    x, conv = normal(16, 64, 56, 56), M.Conv2d(64, 64, 3, padding=1)
+    return Work(lambda: conv(x))
+
+
+@workload
+def max_pool() -> Work:
+    x = normal(16, 64, 112, 112)
+    return Work(lambda: F.max_pool2d(x, 3, 2, 1))
+
+
+@workload
+def batch_norm() -> Work:
+    x, norm = normal(16, 64, 56, 56), M.BatchNorm2d(64)
+    return Work(lambda: norm(x))
