@@ -1,24 +1,26 @@
-"""Asks a release of MegEngine what it does, case by case, and keeps the answers in answers.json.
+"""Asks a release of MegEngine what it does, case by case, and keeps what it answers.
 
 Run by hand, with a Python that has the reference release (MegEngine 1.13.0 needs CPython 3.6-3.10
 and NumPy < 2):
 
-    python record.py            # cases/*.txt -> answers.json
+    python record.py                 # cases/*.txt -> answers/*.json, a file for each
+    python record.py tensor modules  # cases/tensor.txt and cases/modules.txt only
+    python record.py --again tensor  # asks also what is known already
+
+Answers that are known are kept, and those of cases that are gone are dropped. An answer is one
+line: two people who add cases to different places of a file do not get in each other's way.
 
 The cases are blocks of statements, separated by blank lines, whose last line is an expression;
 lines that start with ``#`` are remarks (test_reference.py says which mean something). Each runs in
-a fresh namespace; after an error of the native part the next one gets a fresh process, and one that
-ends its process is recorded as such: the reference does both.
+a process of its own: bad input ends the reference's process or, worse, spoils what comes after it.
 """
 
+import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 
-# Errors of its native part stay with the process that raised them; those of its Python part do not.
-POISONING = ("RuntimeError", "AsyncError", "SystemError")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 PRELUDE = """
@@ -89,14 +91,15 @@ def encode(value):
     if isinstance(value, Tensor):
         name = getattr(np.dtype(value.dtype), "name", str(value.dtype))
         array = value.numpy()
-        kind = "parameter" if isinstance(value, Parameter) else "tensor"
-        return {
-            "is": kind,
+        out = {
+            "is": "parameter" if isinstance(value, Parameter) else "tensor",
             "dtype": name,
             "shape": list(array.shape),
             "values": numbers(array),
-            "repr": repr(value),
         }
+        if array.size <= 12:
+            out["repr"] = repr(value)
+        return out
     if isinstance(value, np.ndarray):
         return {
             "is": "array",
@@ -143,87 +146,81 @@ def answer(source):
         return {"is": "raises", "text": type(error).__name__}
 
 
-def worker():
-    """Answers one case per line of standard input until one raises."""
-    import megengine
+def ask(source, seconds=120):
+    """The answer to one case, from a process that is forked for it."""
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        signal.alarm(seconds)
+        import megengine
 
-    megengine.config.async_level = 0
-    for line in sys.stdin:
-        signal.alarm(20)
+        megengine.config.async_level = 0
         megengine.set_default_device("xpux")
-        result = answer(json.loads(line))
-        signal.alarm(0)
-        sys.stdout.write("@@" + json.dumps(result) + "\n")
-        sys.stdout.flush()
-        if result["is"] == "raises" and result["text"] in POISONING:
-            return
+        with os.fdopen(writer, "w") as f:
+            json.dump(answer(source), f)
+            f.flush()
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as f:
+        text = f.read()
+    _, status = os.waitpid(child, 0)
+    if status == 0:
+        return json.loads(text)
+    return {"is": "dies", "text": -os.WTERMSIG(status) if os.WIFSIGNALED(status) else status >> 8}
 
 
-class Asker:
-    """A worker process that is replaced when it has gone."""
+def preload():
+    """Imports what the reference imports but for itself, so that `ask` starts fast.
 
-    def __init__(self):
-        self.process = None
+    Itself it cannot be: it does not run in a process that was forked after its import.
+    """
+    import importlib
+    import subprocess
 
-    def ask(self, source):
-        if self.process is None:
-            self.process = subprocess.Popen(
-                [sys.executable, os.path.abspath(__file__), "--worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                universal_newlines=True,
-            )
-        self.process.stdin.write(json.dumps(source) + "\n")
-        self.process.stdin.flush()
-        for line in self.process.stdout:
-            if line.startswith("@@"):
-                result = json.loads(line[2:])
-                if result["is"] == "raises" and result["text"] in POISONING:
-                    self.close()
-                return result
-        code = self.process.wait()
-        self.process = None
-        return {"is": "dies", "text": code}
+    listing = "import sys, megengine; print(*(n for n in sys.modules if 'megengine' not in n))"
+    for name in subprocess.check_output([sys.executable, "-c", listing]).decode().split():
+        with contextlib.suppress(ImportError):  # a module that another one made up
+            importlib.import_module(name)
 
-    def close(self):
-        if self.process is not None:
-            self.process.stdin.close()
-            self.process.wait()
-            self.process = None
+
+def read_answers(stem):
+    """The known answers to cases/`stem`.txt by source."""
+    path = os.path.join(HERE, "answers", stem + ".json")
+    if not os.path.exists(path):
+        return {}
+    with open(path) as f:
+        return json.load(f)
+
+
+def record(stem, again=False):
+    """Brings answers/`stem`.json up to date with cases/`stem`.txt."""
+    with open(os.path.join(HERE, "cases", stem + ".txt")) as f:
+        cases = read_cases(f.read())
+    known = {} if again else read_answers(stem)
+    answers = {source: known[source] if source in known else ask(source) for source, _ in cases}
+    lines = [json.dumps(k) + ": " + json.dumps(v) for k, v in answers.items()]
+    with open(os.path.join(HERE, "answers", stem + ".json"), "w") as f:
+        f.write("{\n" + ",\n".join(lines) + "\n}\n")
+    kinds = [a["is"] if a["is"] in ("raises", "dies") else "value" for a in answers.values()]
+    new = sum(source not in known for source in answers)
+    counts = ", ".join(f"{kinds.count(k)} {k}" for k in sorted(set(kinds)))
+    print(f"{stem}: {len(cases)} cases, {new} asked: {counts}", flush=True)
 
 
 def main():
-    """Records every case, keeping answers that are there already."""
-    path = os.path.join(HERE, "answers.json")
-    known = {}
-    if os.path.exists(path) and "--all" not in sys.argv:
-        with open(path) as f:
-            known = json.load(f)
-    answers = {}
-    asker = Asker()
-    folder = os.path.join(HERE, "cases")
-    for name in sorted(os.listdir(folder)):
-        if not name.endswith(".txt"):
-            continue
-        with open(os.path.join(folder, name)) as f:
-            cases = read_cases(f.read())
-        for source, _ in cases:
-            answers[source] = known[source] if source in known else asker.ask(source)
-        print(name, len(cases), flush=True)
-    asker.close()
-    with open(path, "w") as f:
-        f.write(
-            "{\n"
-            + ",\n".join(json.dumps(k) + ": " + json.dumps(v) for k, v in answers.items())
-            + "\n}\n"
-        )
-    counts = {}
-    for a in answers.values():
-        kind = a["is"] if a["is"] in ("raises", "dies") else "value"
-        counts[kind] = counts.get(kind, 0) + 1
-    print(counts)
+    """Records the case files that are named, or all."""
+    stems = [a for a in sys.argv[1:] if not a.startswith("--")]
+    if not stems:
+        stems = sorted(n[:-4] for n in os.listdir(os.path.join(HERE, "cases")) if n[-4:] == ".txt")
+    preload()
+    for stem in stems:
+        record(stem, "--again" in sys.argv)
 
 
 if __name__ == "__main__":
-    worker() if "--worker" in sys.argv else main()
+    main()
