@@ -1,7 +1,7 @@
 """Speed and peak memory of OpenMGE, beside the peers that are installed, in the same run.
 
     python -m benchmarks                       everything
-    python -m benchmarks overhead resnet18     groups (overhead, ops, train, ...) and single workloads
+    python -m benchmarks overhead resnet18     groups (overhead, ops, train, ...) or workloads
     python -m benchmarks --plot out/speed.png --json out/speed.json
 
 Each measurement is a process of its own, and the frameworks take turns, round by round, so that a
