@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/kernels/cpu/gemm.h"
+#include "core/kernels/cpu/gemm_tile.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/runtime/allocator.h"
 
@@ -13,16 +14,6 @@ namespace {
 
 using std::int64_t;
 
-#if defined(__AVX512F__)
-constexpr int kBytes = 64;
-constexpr int kMaxRows = 12;  // 12 x 2 accumulators of 32 registers
-#elif defined(__AVX2__)
-constexpr int kBytes = 32;
-constexpr int kMaxRows = 6;  // 6 x 2 of 16
-#else
-constexpr int kBytes = 16;
-constexpr int kMaxRows = 6;
-#endif
 constexpr int64_t kDepth = 256;      // of a block of A and B: a sliver of B takes 32 KiB, within L1
 constexpr int64_t kBlockRows = 120;  // of A: 120 KiB of float32, within L2
 constexpr int64_t kBlockCols = 1024;     // of B
@@ -34,140 +25,6 @@ constexpr int64_t kThreadWork = 300000;  // multiplications that pay for a threa
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr double smaller_of(double a, double b) { return a < b ? a : b; }
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-template <class T>
-struct VecOf {
-  typedef T type [[gnu::vector_size(kBytes)]];
-};
-template <class T>
-using Vec = typename VecOf<T>::type;
-template <class T>
-constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
-template <class T>
-constexpr int kTileCols = 2 * kLanes<T>;
-
-template <class T>
-[[gnu::always_inline]] inline Vec<T> load(const T* p) {
-  Vec<T> v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
-}
-template <class T>
-[[gnu::always_inline]] inline void store(T* p, Vec<T> v) {
-  __builtin_memcpy(p, &v, sizeof v);
-}
-
-// C[0:Rows, 0:Cols * lanes] = (or +=) the product of `depth` columns of A and rows of B. Four rows
-// of A share a base pointer, so that all addresses fit in the registers.
-template <class T, int Rows, int Cols>
-[[gnu::noinline]] void tile(int64_t depth, const T* a, int64_t a_row, int64_t a_col, const T* b,
-                            int64_t b_row, T* c, int64_t c_row, bool accumulate) {
-  Vec<T> acc[Rows][Cols] = {};
-  constexpr int kBases = (Rows + 2) / 3;
-  const T* base[kBases];
-  for (int i = 0; i < kBases; ++i) base[i] = a + 3 * i * a_row;
-  for (int64_t p = 0; p < depth; ++p) {
-    Vec<T> bv[Cols];
-#pragma GCC unroll 4
-    for (int j = 0; j < Cols; ++j) bv[j] = load(b + j * kLanes<T>);
-#pragma GCC unroll 12
-    for (int i = 0; i < Rows; ++i) {
-      const Vec<T> av = Vec<T>{} + base[i / 3][i % 3 * a_row];
-#pragma GCC unroll 4
-      for (int j = 0; j < Cols; ++j) acc[i][j] += av * bv[j];
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < kBases; ++i) base[i] += a_col;
-    b += b_row;
-  }
-#pragma GCC unroll 12
-  for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < Cols; ++j) {
-      T* to = c + i * c_row + j * kLanes<T>;
-      store(to, accumulate ? load(to) + acc[i][j] : acc[i][j]);
-    }
-  }
-}
-
-template <class T>
-using Tile = void (*)(int64_t, const T*, int64_t, int64_t, const T*, int64_t, T*, int64_t, bool);
-
-// tiles<T>[rows - 1][vectors - 1]
-template <class T>
-constexpr Tile<T> tiles[kMaxRows][2] = {
-    {tile<T, 1, 1>, tile<T, 1, 2>},   {tile<T, 2, 1>, tile<T, 2, 2>},
-    {tile<T, 3, 1>, tile<T, 3, 2>},   {tile<T, 4, 1>, tile<T, 4, 2>},
-    {tile<T, 5, 1>, tile<T, 5, 2>},   {tile<T, 6, 1>, tile<T, 6, 2>},
-#if defined(__AVX512F__)
-    {tile<T, 7, 1>, tile<T, 7, 2>},   {tile<T, 8, 1>, tile<T, 8, 2>},
-    {tile<T, 9, 1>, tile<T, 9, 2>},   {tile<T, 10, 1>, tile<T, 10, 2>},
-    {tile<T, 11, 1>, tile<T, 11, 2>}, {tile<T, 12, 1>, tile<T, 12, 2>},
-#endif
-};
-
-// ---- packing ------------------------------------------------------------------------------------
-
-// Turns 4 runs of 4 words (2 of 2 for 8 bytes) into 4 rows of 4, in registers.
-template <class T>
-[[gnu::always_inline]] inline void transpose_block(const T* from, int64_t from_run, T* to,
-                                                   int64_t to_row) {
-  typedef T V [[gnu::vector_size(16)]];
-  if constexpr (sizeof(T) == 4) {
-    typedef std::int32_t I [[gnu::vector_size(16)]];
-    V r[4];
-    for (int i = 0; i < 4; ++i) __builtin_memcpy(&r[i], from + i * from_run, 16);
-    const V lo01 = __builtin_shuffle(r[0], r[1], I{0, 4, 1, 5});
-    const V hi01 = __builtin_shuffle(r[0], r[1], I{2, 6, 3, 7});
-    const V lo23 = __builtin_shuffle(r[2], r[3], I{0, 4, 1, 5});
-    const V hi23 = __builtin_shuffle(r[2], r[3], I{2, 6, 3, 7});
-    const V out[4] = {
-        __builtin_shuffle(lo01, lo23, I{0, 1, 4, 5}), __builtin_shuffle(lo01, lo23, I{2, 3, 6, 7}),
-        __builtin_shuffle(hi01, hi23, I{0, 1, 4, 5}), __builtin_shuffle(hi01, hi23, I{2, 3, 6, 7})};
-    for (int i = 0; i < 4; ++i) __builtin_memcpy(to + i * to_row, &out[i], 16);
-  } else {
-    typedef std::int64_t I [[gnu::vector_size(16)]];
-    V r[2];
-    for (int i = 0; i < 2; ++i) __builtin_memcpy(&r[i], from + i * from_run, 16);
-    const V out[2] = {__builtin_shuffle(r[0], r[1], I{0, 2}),
-                      __builtin_shuffle(r[0], r[1], I{1, 3})};
-    for (int i = 0; i < 2; ++i) __builtin_memcpy(to + i * to_row, &out[i], 16);
-  }
-}
-
-// to[p * width + i] = from[i * step + p * deep] for i < count; zeros for count <= i < width.
-template <class T>
-void pack(T* to, int width, const T* from, int64_t step, int64_t deep, int count, int64_t depth) {
-  if (count < width) {
-    for (int64_t p = 0; p < depth; ++p) {
-      for (int i = count; i < width; ++i) to[p * width + i] = T{};
-    }
-  }
-  if (step == 1) {
-    for (int64_t p = 0; p < depth; ++p) {
-      const T* row = from + p * deep;
-      T* out = to + p * width;
-      for (int i = 0; i < count; ++i) out[i] = row[i];
-    }
-    return;
-  }
-  constexpr int kSide = 16 / static_cast<int>(sizeof(T));
-  int i = 0;
-  if (deep == 1) {
-    for (; i + kSide <= count; i += kSide) {
-      int64_t p = 0;
-      for (; p + kSide <= depth; p += kSide) {
-        transpose_block(from + i * step + p, step, to + p * width + i, width);
-      }
-      for (; p < depth; ++p) {
-        for (int q = i; q < i + kSide; ++q) to[p * width + q] = from[q * step + p];
-      }
-    }
-  }
-  for (; i < count; ++i) {
-    for (int64_t p = 0; p < depth; ++p) to[p * width + i] = from[i * step + p * deep];
-  }
-}
 
 // ---- one product on one thread
 // --------------------------------------------------------------------
