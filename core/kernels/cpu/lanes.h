@@ -1,10 +1,9 @@
 // The mathematical functions of elementwise kernels, one element ("lane") at a time: branch-free,
 // so that the compiler vectorises a loop over them at any width. For *.simd.cpp files only.
 //
-// float functions are within 2 ulp over their whole range, sigmoid within 2.5, silu 3.1 and gelu 4
-// (tools/ulp.py checks every input); where float would lose digits they are computed in double,
-// which also vectorises. double functions are libm's, or built on them. Infinities, NaN and signed
-// zeros follow C99's Annex F.
+// float functions are within 2 ulp over their whole range (tools/ulp.py checks every input); where
+// float would lose digits they are computed in double, which also vectorises. double functions are
+// libm's, or built on them. Infinities, NaN and signed zeros follow C99's Annex F.
 //
 // The polynomials are minimax fits of our own on the interval given beside each; the number behind
 // "2^" bounds the relative error of the function that they stand for.
@@ -280,19 +279,38 @@ MGE_LANE SigmoidPair<T> sigmoid_pair(T x) {
   const T large = T(1) / (T(1) + e), small = e * large;
   return {x < 0 ? small : large, x < 0 ? large : small};
 }
-template <class T>
-MGE_LANE T sigmoid(T x) {
-  const T e = exp(-abs(x));
-  return (x < 0 ? e : T(1)) / (T(1) + e);
+MGE_LANE double sigmoid(double x) {
+  const double e = exp(-abs(x));
+  return (x < 0 ? e : 1.0) / (1.0 + e);
+}
+// e^-|x| and 1 + e^-|x|. |x| is cut to 120, where the first has long vanished.
+struct SigmoidParts {
+  ExpParts e;
+  float sum;
+};
+MGE_LANE SigmoidParts sigmoid_parts(float x) {
+  const ExpParts e = exp_parts(-abs(clamp(x, -120.0f, 120.0f)));
+  const float power = power_of_two(e.exponent < -126 ? -126 : e.exponent);
+  return {e, fma(e.mantissa, power, 1.0f)};
+}
+MGE_LANE float sigmoid(float x) {
+  const auto [e, sum] = sigmoid_parts(x);
+  // The power of two comes last: e^-90 is subnormal, which costs digits. The mantissa is about 1,
+  // which is close enough to give back most of what it lost.
+  const float below = e.mantissa / sum;
+  return x < 0 ? scale(fma(below, e.rest, below), e.exponent) : 1.0f / sum;
 }
 
-// x * sigmoid(x). The product with x comes before the power of two is applied: e^-90 is subnormal,
-// 90 e^-90 is not.
+// x * sigmoid(x). Below 0 the power of two comes last here too: 90 e^-90 is not subnormal.
 MGE_LANE float silu(float x) {
-  const float z = abs(clamp(x, -120.0f, 120.0f));
-  const ExpParts e = exp_parts(-z);
-  const float d = 1.0f + scale(e.mantissa, e.exponent);
-  return x < 0 ? scale(-z * e.mantissa / d, e.exponent) : x / d;
+  const auto [e, sum] = sigmoid_parts(x);
+  const float z = x < -120.0f ? -120.0f : x;
+  const float top = x < 0 ? z * e.mantissa : z;
+  const float lost = x < 0 ? fma(z, e.mantissa, -top) + z * e.rest : 0.0f;
+  const float inverse = 1.0f / sum, q = top * inverse;
+  const float low = (fma(-q, sum, top) + lost) * inverse;
+  // An infinite x has no low part.
+  return scale(q < kInf<float> ? q + low : q, x < 0 ? e.exponent : 0);
 }
 MGE_LANE double silu(double x) {
   const double z = x < -800 ? -800 : x;
@@ -515,7 +533,10 @@ MGE_LANE float gelu(float x) {
   const float high = z * tail.mantissa;
   const float below = high + fma(z, tail.rest, fma(z, tail.mantissa, -high));
   const float scaled = scale(x < 0 ? below : tail.mantissa + tail.rest, tail.exponent);
-  return x < 0 ? scaled : x * (1.0f - scaled);
+  const float far = x < 0 ? scaled : x * (1.0f - scaled);
+  // Around 0 the distribution function is (1 + erf(x / sqrt(2))) / 2.
+  const float slope = fma(0.353553391f, erf_poly(0.5f * z * z), 0.353553391f);
+  return abs(x) < 0.7f ? x * fma(z, slope, 0.5f) : far;
 }
 MGE_LANE double gelu(double x) {
   const double z = x < -40 ? -40 : x;

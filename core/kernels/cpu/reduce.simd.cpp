@@ -222,8 +222,8 @@ A fold_lanes(Vector<A, L> v) {
   }
 }
 
-// The hardware's own prefetching stops at the end of each page: asked for this far ahead, a long row
-// streams in a fifth faster.
+// The hardware's own prefetching stops at the end of each page: asked for this far ahead, a long
+// row streams in a fifth faster.
 constexpr std::int64_t kPrefetchBytes = 4096, kLineBytes = 64;
 
 template <class Op, class T, class A>
