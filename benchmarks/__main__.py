@@ -8,6 +8,8 @@ Each measurement is a process of its own, and the frameworks take turns, round b
 drift of the machine meets all of them. PyTorch is optional: it is found in this Python, or in the
 one that --torch or the environment variable TORCH_PYTHON names. `ratio` is OpenMGE's time by that
 of the fastest peer (of PyTorch's two memory formats, the better one): below 1, OpenMGE is faster.
+Where a workload states what it must move and compute, and a compiler is there to measure what the
+machine can do (benchmarks/limits.py), the share of that limit is given too.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ import importlib.util
 import json
 import math
 import os
+import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -24,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks import limits as machine
 from benchmarks.workloads import groups
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +41,8 @@ class Result:
     seconds: list[float] = field(default_factory=list)  # the median of each round
     memory: int = 0  # the highest peak of any round, in bytes, over what the import took
     error: str = ""
+    bytes: float = 0
+    flops: float = 0
 
     @property
     def median(self) -> float:
@@ -83,6 +90,7 @@ def compare(name: str, pythons: dict[str, str], args: argparse.Namespace) -> dic
             else:
                 result.seconds.append(answer["median"])
                 result.memory = max(result.memory, answer["memory"])
+                result.bytes, result.flops = answer["bytes"], answer["flops"]
     return results
 
 
@@ -99,6 +107,17 @@ def ratios(results: dict[str, Result]) -> tuple[float | None, float | None]:
     )
 
 
+def share_of_limit(result: Result, limits: dict[str, float]) -> float | None:
+    """The least time that the machine allows by the time taken; None where it is not known.
+
+    Above 1 the operands came out of a cache.
+    """
+    if not limits or not (result.bytes or result.flops):
+        return None
+    bandwidth = max(limits["copy"], limits["read"])
+    return max(result.bytes / bandwidth, result.flops / limits["fma_float32"]) / result.median
+
+
 def scaled(seconds: float) -> str:
     """1.23 us, 45.6 ms, ..."""
     for unit, size in (("us", 1e-6), ("ms", 1e-3)):
@@ -107,12 +126,14 @@ def scaled(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def report(name: str, results: dict[str, Result]) -> float | None:
+def report(name: str, results: dict[str, Result], limits: dict[str, float]) -> float | None:
     """Prints the row of a workload; its ratio."""
     cells = [f"{f} {scaled(r.median)} {r.memory >> 20} MB" for f, r in results.items() if r.seconds]
     ratio, memory = ratios(results)
     if ratio is not None:
         cells.append(f"ratio {ratio:.2f}" + (f", memory {memory:.2f}" if memory else ""))
+    if results["openmge"].seconds and (share := share_of_limit(results["openmge"], limits)):
+        cells.append(f"{share:.0%} of the limit")
     cells += [f"{f}: {r.error}" for f, r in results.items() if r.error]
     print(f"{name:16s} " + " | ".join(cells), flush=True)
     return ratio
@@ -170,11 +191,15 @@ def main() -> None:
     print(
         f"{args.threads} threads, {args.rounds} rounds of {args.seconds:g} s; " + ", ".join(pythons)
     )
+    limits: dict[str, float] = {}
+    if shutil.which(shlex.split(os.environ.get("CXX", "g++"))[0]):
+        limits = machine.measure(args.threads)
+        print(", ".join(f"{n} {r / 1e9:.1f} {machine.UNITS[n]}" for n, r in limits.items()))
     rows: dict[str, float] = {}
     everything: dict[str, dict[str, Result]] = {}
     for name in args.names:
         everything[name] = compare(name, pythons, args)
-        ratio = report(name, everything[name])
+        ratio = report(name, everything[name], limits)
         if ratio is not None:
             rows[name] = ratio
     if rows:

@@ -50,6 +50,8 @@ def main() -> None:
                 "median": statistics.median(times) / work.calls,
                 "best": min(times) / work.calls,
                 "steps": len(times),
+                "bytes": work.bytes,
+                "flops": work.flops,
                 # What importing the framework takes is left out.
                 "memory": peak_memory() - imported,
             }

@@ -11,37 +11,37 @@ from benchmarks.workloads.openmge import integers, normal
 @workload
 def add_16m() -> Work:
     x = normal(1 << 24)
-    return Work(lambda: x + x)
+    return Work(lambda: x + x, bytes=8 << 24)
 
 
 @workload
 def exp_16m() -> Work:
     x = normal(1 << 24)
-    return Work(lambda: F.exp(x))
+    return Work(lambda: F.exp(x), bytes=8 << 24)
 
 
 @workload
 def sum_16m() -> Work:
     x = normal(1 << 24)
-    return Work(lambda: F.sum(x))
+    return Work(lambda: F.sum(x), bytes=4 << 24)
 
 
 @workload
 def sum_columns() -> Work:
     x = normal(4096, 4096)
-    return Work(lambda: F.sum(x, 0))
+    return Work(lambda: F.sum(x, 0), bytes=4 << 24)
 
 
 @workload
 def softmax_rows() -> Work:
     x = normal(8192, 1024)
-    return Work(lambda: F.softmax(x, axis=-1))
+    return Work(lambda: F.softmax(x, axis=-1), bytes=8 << 23)
 
 
 @workload
 def layer_norm_rows() -> Work:
     x, norm = normal(8192, 1024), M.LayerNorm(1024)
-    return Work(lambda: norm(x))
+    return Work(lambda: norm(x), bytes=8 << 23)
 
 
 @workload
@@ -53,19 +53,19 @@ def sort_rows() -> Work:
 @workload
 def topk_rows() -> Work:
     x = normal(1024, 10000)
-    return Work(lambda: F.topk(x, 10, descending=True))
+    return Work(lambda: F.topk(x, 10, descending=True), bytes=4 * 1024 * 10000)
 
 
 @workload
 def transpose_copy() -> Work:
     x = normal(4096, 4096)
-    return Work(lambda: F.transpose(x, (1, 0)) + 0)
+    return Work(lambda: F.transpose(x, (1, 0)) + 0, bytes=8 << 24)
 
 
 @workload
 def embedding() -> Work:
     table, rows = normal(50000, 256), integers(50000, 65536)
-    return Work(lambda: F.embedding(rows, table))
+    return Work(lambda: F.embedding(rows, table), bytes=8 * 65536 * 256)
 
 
 @workload
@@ -77,22 +77,22 @@ def matmul_64() -> Work:
 @workload
 def matmul_1024() -> Work:
     a, b = normal(1024, 1024), normal(1024, 1024)
-    return Work(lambda: F.matmul(a, b))
+    return Work(lambda: F.matmul(a, b), flops=2 << 30)
 
 
 @workload
 def conv3x3() -> Work:
     x, conv = normal(16, 64, 56, 56), M.Conv2d(64, 64, 3, padding=1)
-    return Work(lambda: conv(x))
+    return Work(lambda: conv(x), flops=2 * 9 * 64 * 64 * 16 * 56 * 56)
 
 
 @workload
 def max_pool() -> Work:
     x = normal(16, 64, 112, 112)
-    return Work(lambda: F.max_pool2d(x, 3, 2, 1))
+    return Work(lambda: F.max_pool2d(x, 3, 2, 1), bytes=5 * 16 * 64 * 112 * 112)
 
 
 @workload
 def batch_norm() -> Work:
     x, norm = normal(16, 64, 56, 56), M.BatchNorm2d(64)
-    return Work(lambda: norm(x))
+    return Work(lambda: norm(x), bytes=8 * 16 * 64 * 56 * 56)

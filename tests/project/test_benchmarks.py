@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import ratios, scaled
+from benchmarks.__main__ import Result, ratios, scaled, share_of_limit
 from benchmarks.workloads import FRAMEWORKS, groups, load
 
 ROOT = Path(__file__).parents[2]
@@ -57,8 +57,6 @@ def test_scaled() -> None:
 
 
 def test_ratio_is_to_the_fastest_peer() -> None:
-    from benchmarks.__main__ import Result
-
     megabytes = 1 << 20
     results = {
         "openmge": Result([1.0, 3.0, 2.0], 100 * megabytes),
@@ -67,3 +65,11 @@ def test_ratio_is_to_the_fastest_peer() -> None:
     }
     assert ratios(results) == (0.5, 0.5)
     assert ratios({"openmge": Result([1.0])}) == (None, None)
+
+
+def test_share_of_limit() -> None:
+    limits = {"copy": 10e9, "read": 20e9, "fma_float32": 100e9}
+    assert share_of_limit(Result([2.0], bytes=20e9), limits) == 0.5
+    assert share_of_limit(Result([2.0], bytes=20e9, flops=150e9), limits) == 0.75
+    assert share_of_limit(Result([2.0]), limits) is None
+    assert share_of_limit(Result([2.0], bytes=20e9), {}) is None
