@@ -185,30 +185,35 @@ void sort_rows(const View& in, bool descending, std::int64_t k, T* values, std::
 // --------------------------------------------------------------------------------
 
 // One scan of a row that keeps candidates: whenever they fill their place, only the k best of them
-// stay, and later elements must beat the worst of those.
+// stay, and later elements must beat the worst of those. Room for a few times k raises that bar
+// early and sorts seldom.
 template <class T>
 class Selection {
  public:
-  static constexpr std::int64_t kCapacity = 2 * kScanned;
+  static constexpr std::int64_t kMostItems = 2 * kScanned;
 
-  Selection(std::int64_t k, bool descending) : k_(k), descending_(descending) {}
+  Selection(std::int64_t k, bool descending)
+      : k_(k),
+        capacity_(std::clamp<std::int64_t>(4 * k, 32, kMostItems)),
+        descending_(descending) {}
   const ItemOf<T>* items() const { return items_; }
 
   void run(const T* row, std::int64_t n) {
-    count_ = 0;
-    std::int64_t i = 0;
-    for (; i < n && count_ < kCapacity; ++i) items_[count_++] = item(row, i);
-    if (i == n) return keep_best();
+    count_ = std::min(n, capacity_);
+    for (std::int64_t i = 0; i < count_; ++i) items_[i] = item(row, i);
+    std::int64_t begin = count_;
     keep_best();
-    while (i < n) {
-      i = MGE_DISPATCH(next_candidate_block)(row, dtype_of<T>, i, n, index_of(worst_), descending_);
-      const std::int64_t end = std::min(n, i + kScanBlock);
-      for (; i < end; ++i) {
-        const auto candidate = item(row, i);
+    std::int32_t places[kScanBlock];
+    while (begin < n) {
+      const Candidates block = MGE_DISPATCH(next_candidates)(row, dtype_of<T>, begin, n,
+                                                             index_of(worst_), descending_, places);
+      for (std::int64_t j = 0; j < block.found; ++j) {
+        const auto candidate = item(row, block.begin + places[j]);
         if (!(candidate < worst_)) continue;
         items_[count_++] = candidate;
-        if (count_ == kCapacity) keep_best();
+        if (count_ == capacity_) keep_best();
       }
+      begin = block.end;
     }
     keep_best();
   }
@@ -216,16 +221,16 @@ class Selection {
  private:
   ItemOf<T> item(const T* row, std::int64_t i) const { return make_item(row[i], i, descending_); }
   void keep_best() {
-    static_assert(kCapacity <= kSmall);  // sorted in place
+    static_assert(kMostItems <= kSmall);  // sorted in place
     sort_items(items_, spare_, count_);
     worst_ = items_[k_ - 1];
     count_ = k_;
   }
 
-  std::int64_t k_, count_ = 0;
+  std::int64_t k_, capacity_, count_ = 0;
   bool descending_;
   ItemOf<T> worst_{};
-  ItemOf<T> items_[kCapacity], spare_[kCapacity + kSortPadding];
+  ItemOf<T> items_[kMostItems], spare_[kMostItems + kSortPadding];
 };
 
 template <class T>

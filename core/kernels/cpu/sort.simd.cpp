@@ -181,31 +181,42 @@ void quick_sort(std::int64_t* words, std::int64_t* spare, std::int64_t n, std::u
 
 // Negated comparisons, so that a NaN on either side makes a candidate.
 template <bool Largest, class C>
-bool any_better(const C* p, C threshold) {
-  int any = 0;
-  for (int j = 0; j < kScanBlock; ++j) {
-    any |= Largest ? !(p[j] <= threshold) : !(p[j] >= threshold);
+bool may_be_better(C x, C threshold) {
+  return Largest ? !(x <= threshold) : !(x >= threshold);
+}
+
+// The places of the candidates among n elements, written without branches that mispredict.
+template <bool Largest, class C>
+std::int64_t candidates(const C* p, std::int64_t n, C threshold, std::int32_t* places) {
+  std::int32_t any = 0;
+  for (std::int64_t j = 0; j < n; ++j) any |= may_be_better<Largest>(p[j], threshold);
+  if (!any) return 0;
+  std::int64_t found = 0;
+  for (std::int64_t j = 0; j < n; ++j) {
+    places[found] = static_cast<std::int32_t>(j);
+    found += may_be_better<Largest>(p[j], threshold);
   }
-  return any != 0;
+  return found;
 }
 
 template <bool Largest, class T>
-std::int64_t next_block(const T* row, std::int64_t begin, std::int64_t n, std::int64_t threshold) {
-  std::int64_t i = begin;
-  if constexpr (is_low<T>) {
-    const float t = static_cast<float>(row[threshold]);
-    float wide[kScanBlock];
-    for (; i + kScanBlock <= n; i += kScanBlock) {
-      widen(row + i, wide, kScanBlock);
-      if (any_better<Largest>(wide, t)) break;
+Candidates scan(const T* row, std::int64_t begin, std::int64_t n, std::int64_t threshold,
+                std::int32_t* places) {
+  for (std::int64_t i = begin; i < n; i += kScanBlock) {
+    const std::int64_t block = n - i < kScanBlock ? n - i : kScanBlock;
+    std::int64_t found;
+    if constexpr (is_low<T>) {
+      float wide[kScanBlock];
+      widen(row + i, wide, block);
+      found = candidates<Largest>(wide, block, static_cast<float>(row[threshold]), places);
+    } else if (block == kScanBlock) {  // a constant count makes a loop without a tail
+      found = candidates<Largest>(row + i, kScanBlock, row[threshold], places);
+    } else {
+      found = candidates<Largest>(row + i, block, row[threshold], places);
     }
-  } else {
-    const T t = row[threshold];
-    for (; i + kScanBlock <= n; i += kScanBlock) {
-      if (any_better<Largest>(row + i, t)) break;
-    }
+    if (found > 0) return {i, i + block, found};
   }
-  return i;
+  return {n, n, 0};
 }
 
 // ---- rows and words ----------------------------------------------------------------------------
@@ -272,13 +283,13 @@ std::int64_t partition_words(std::int64_t* words, std::int64_t* spare, std::int6
   return partition(words, spare, n, pick_pivot(words, n, random));
 }
 
-std::int64_t next_candidate_block(const void* row, DType dtype, std::int64_t begin, std::int64_t n,
-                                  std::int64_t threshold, bool largest) {
+Candidates next_candidates(const void* row, DType dtype, std::int64_t begin, std::int64_t n,
+                           std::int64_t threshold, bool largest, std::int32_t* places) {
   return visit_dtype(dtype, [&]<class T>(Tag<T>) {
     using S = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;
     const S* p = static_cast<const S*>(row);
-    return largest ? next_block<true>(p, begin, n, threshold)
-                   : next_block<false>(p, begin, n, threshold);
+    return largest ? scan<true>(p, begin, n, threshold, places)
+                   : scan<false>(p, begin, n, threshold, places);
   });
 }
 

@@ -36,11 +36,14 @@ inline constexpr std::int64_t kSortPadding = 8;
 // Elements are looked at in blocks of so many.
 inline constexpr std::int64_t kScanBlock = 64;
 
-// The first i in begin, begin + kScanBlock, ... (i + kScanBlock <= n) whose block may hold an
-// element that is larger (smaller) than row[threshold], or a NaN; where there is none, the start of
-// what is left after the last whole block. `row` holds elements of dtype side by side.
-MGE_DECLARE_SIMD(std::int64_t, next_candidate_block,
+// The first block of row[begin ... n) that holds candidates: elements that may be larger (smaller)
+// than row[threshold], or NaN. Their places in the block go to `places`, which has room for
+// kScanBlock. Where there is none, the block is empty and at n.
+struct Candidates {
+  std::int64_t begin, end, found;
+};
+MGE_DECLARE_SIMD(Candidates, next_candidates,
                  (const void* row, DType dtype, std::int64_t begin, std::int64_t n,
-                  std::int64_t threshold, bool largest));
+                  std::int64_t threshold, bool largest, std::int32_t* places));
 
 }  // namespace mge::cpu
