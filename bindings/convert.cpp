@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 
@@ -32,6 +33,9 @@ struct Buffer {
 
 // The dtype of a plain ndarray that prepare_array() has seen; bfloat16 is passed on beside it.
 DType dtype_of_buffer(const Py_buffer& b) {
+  if (b.format && std::strchr(b.format, 'Z')) {
+    return b.itemsize == 16 ? DType::complex128 : DType::complex64;
+  }
   const char code = b.format ? b.format[std::strlen(b.format) - 1] : 'B';
   switch (code) {
     case 'f':
@@ -75,9 +79,11 @@ Value from_array(PyObject* array, bool bfloat16, const Device& device) {
   return out;
 }
 
-// What tensor() makes of 64-bit data when no dtype is asked for.
+// What tensor() makes of 64-bit data (and of complex numbers of two such) when no dtype is asked
+// for.
 DType default_dtype(DType dtype) {
   if (dtype == DType::float64) return DType::float32;
+  if (dtype == DType::complex128) return DType::complex64;
   if (dtype == DType::int64) return DType::int32;
   return dtype;
 }
@@ -101,6 +107,19 @@ Value narrowed(Value v) {
   }
   const DType want = default_dtype(v.dtype());
   return want == v.dtype() ? v : cast(v, want);
+}
+
+Value from_complex(PyObject* o, DType dtype, const Device& device) {
+  const std::complex<double> z(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o));
+  Value out = Value::empty(dtype, Shape{}, device);
+  if (dtype == DType::complex128) {
+    *out.mut().ptr<std::complex<double>>() = z;
+  } else if (dtype == DType::complex64) {
+    *out.mut().ptr<std::complex<float>>() = std::complex<float>(z);
+  } else {
+    fail_type("tensor", "a complex number does not convert to ", dtype);
+  }
+  return out;
 }
 
 Value from_int(PyObject* o, std::optional<DType> dtype, const Device& device) {
@@ -132,6 +151,7 @@ DType dtype_from_python(PyObject* o) {
     }
   }
   if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) return DType::float32;
+  if (o == reinterpret_cast<PyObject*>(&PyComplex_Type)) return DType::complex64;
   if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) return DType::int32;
   nb::object dtype;
   try {
@@ -244,6 +264,9 @@ Value to_value(PyObject* data, std::optional<DType> dtype, const Device& device)
     return scalar(dtype.value_or(DType::float32), PyFloat_AS_DOUBLE(data), device);
   }
   if (PyLong_Check(data)) return from_int(data, dtype, device);
+  if (PyComplex_Check(data)) {
+    return from_complex(data, dtype.value_or(DType::complex64), device);
+  }
   // Everything else through NumPy; the helper gives (a plain array, whether it holds bfloat16
   // bits).
   nb::object prepared = nb::handle(g_prepare_array)(nb::handle(data));
@@ -295,6 +318,10 @@ PyObject* to_numpy(const Value& v) {
       return array_of<std::int64_t>(v);
     case DType::boolean:
       return array_of<bool>(v);
+    case DType::complex64:
+      return array_of<std::complex<float>>(v);
+    case DType::complex128:
+      return array_of<std::complex<double>>(v);
     case DType::float16:
     case DType::bfloat16: {
       // The bits, seen as the 16-bit type.
@@ -307,6 +334,14 @@ PyObject* to_numpy(const Value& v) {
 
 PyObject* to_scalar(const char* op, const Value& v) {
   if (v.size() != 1) fail_value(op, "expected one element, got shape ", v.shape());
+  if (v.dtype() == DType::complex64) {
+    const auto z = *v.ptr<std::complex<float>>();
+    return PyComplex_FromDoubles(z.real(), z.imag());
+  }
+  if (v.dtype() == DType::complex128) {
+    const auto z = *v.ptr<std::complex<double>>();
+    return PyComplex_FromDoubles(z.real(), z.imag());
+  }
   return visit_dtype(v.dtype(), [&]<class T>(Tag<T>) -> PyObject* {
     const T x = *v.ptr<T>();
     if constexpr (std::is_same_v<T, bool>) {
@@ -342,6 +377,8 @@ Operands operands_from_python(const char* op, PyObject* const* args, std::size_t
       out.values[i] = from_int(o, DType::int64, device);
     } else if (out.weak[i] == 'f') {
       out.values[i] = scalar(DType::float64, PyFloat_AS_DOUBLE(o), device);
+    } else if (out.weak[i] == 'c') {
+      out.values[i] = from_complex(o, DType::complex128, device);
     } else {
       out.values[i] = to_value(o, std::nullopt, device);
     }
@@ -353,6 +390,10 @@ namespace {
 DType promote(const char* op, DType a, DType b) {
   if (a == b) return a;
   const DTypeInfo &x = info(a), &y = info(b);
+  if (is_complex(a) || is_complex(b)) {
+    const auto wide = [](DType d) { return d == DType::complex128 || d == DType::float64; };
+    return wide(a) || wide(b) ? DType::complex128 : DType::complex64;
+  }
   if (x.kind == DTypeClass::floating || y.kind == DTypeClass::floating) {
     if (a == DType::float64 || b == DType::float64) return DType::float64;
     return DType::float32;
@@ -368,8 +409,8 @@ DType promote(const char* op, DType a, DType b) {
 
 DType Operands::common(const char* op) const {
   std::optional<DType> strong;
-  char weakest = 0;  // 'b' < 'i' < 'f'
-  const auto rank = [](char c) { return c == 'f' ? 3 : c == 'i' ? 2 : c == 'b' ? 1 : 0; };
+  char weakest = 0;  // 'b' < 'i' < 'f' < 'c'
+  const auto rank = [](char c) { return std::string_view("bifc").find(c) + 1; };
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (weak[i]) {
       if (rank(weak[i]) > rank(weakest)) weakest = weak[i];
@@ -378,7 +419,10 @@ DType Operands::common(const char* op) const {
     }
   }
   if (!strong) {
-    return weakest == 'f' ? DType::float32 : weakest == 'i' ? DType::int32 : DType::boolean;
+    return weakest == 'c'   ? DType::complex64
+           : weakest == 'f' ? DType::float32
+           : weakest == 'i' ? DType::int32
+                            : DType::boolean;
   }
   return dtype_beside(*strong, weakest);
 }
@@ -389,6 +433,10 @@ void Operands::cast_all(DType dtype) {
     if (v.dtype() == dtype) continue;
     if (weak[i]) {
       // A number: no op, so that nothing is recorded for it.
+      if (weak[i] == 'c') {
+        v = cast(v, dtype);
+        continue;
+      }
       v = weak[i] == 'i'   ? scalar_int(dtype, *v.ptr<std::int64_t>(), v.device())
           : weak[i] == 'f' ? scalar(dtype, *v.ptr<double>(), v.device())
                            : scalar(dtype, *v.ptr<bool>(), v.device());

@@ -31,7 +31,7 @@ Value elemwise(Mode mode, Want want, PyObject* a, PyObject* b) {
     const Value& tensor = tensor_of(number_a ? b : a).value;
     PyObject* number = number_a ? a : b;
     DType dtype = dtype_beside(tensor.dtype(), weak_kind(number));
-    if (want == Want::true_divide && !is_float(dtype)) dtype = DType::float32;
+    if (want == Want::true_divide && !has_fractions(dtype)) dtype = DType::float32;
     Values in(2);
     in[number_a] = cast(tensor, dtype);
     in[number_b] = number_as(number, dtype, tensor.device());
@@ -40,7 +40,7 @@ Value elemwise(Mode mode, Want want, PyObject* a, PyObject* b) {
   PyObject* args[] = {a, b};
   Operands in = operands_from_python(op, args, 2);
   DType dtype = in.common(op);
-  if (want == Want::true_divide && !is_float(dtype)) dtype = DType::float32;
+  if (want == Want::true_divide && !has_fractions(dtype)) dtype = DType::float32;
   if (want == Want::logical && !is_bool(dtype)) {
     fail_type(op, "expected two bool tensors, got ", in.values[0].dtype(), " and ",
               in.values[1].dtype());
@@ -144,7 +144,7 @@ PyObject* to_int(PyObject* a) {
 PyObject* to_index(PyObject* a) {
   return guarded<PyObject*>(nullptr, [&] {
     const Value& v = tensor_of(a).value;
-    if (is_float(v.dtype())) fail_type("index", "expected an integer Tensor, got ", v.dtype());
+    if (has_fractions(v.dtype())) fail_type("index", "expected an integer Tensor, got ", v.dtype());
     nb::object x = nb::steal(to_scalar("index", v));
     return PyNumber_Long(x.ptr());
   });

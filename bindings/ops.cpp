@@ -117,7 +117,8 @@ Values inputs_of(const Op& op, PyObject* const* args, std::size_t n) {
   }
   Operands in = operands_from_python(op.name(), args, n);
   DType dtype = in.common(op.name());
-  if (elementwise && !is_float(dtype) && elemwise_needs_float(detail::attrs<Elemwise>(op).mode)) {
+  if (elementwise && !has_fractions(dtype) &&
+      elemwise_needs_float(detail::attrs<Elemwise>(op).mode)) {
     dtype = DType::float32;
   }
   in.cast_all(dtype);

@@ -152,9 +152,12 @@ Value number(PyObject* o, DType dtype, const Device& device) {
 
 // A tensor of this format in which all is one number; nothing is recorded.
 Value full_number(const Spec& spec, PyObject* o) {
-  if (PyFloat_CheckExact(o) && is_float(spec.dtype)) return filled(spec, PyFloat_AS_DOUBLE(o));
+  if (PyFloat_CheckExact(o) && has_fractions(spec.dtype)) return filled(spec, PyFloat_AS_DOUBLE(o));
   const Value v = number(o, spec.dtype, spec.device);
   if (v.size() != 1) fail_value("full", "expected a number, got shape ", v.shape());
+  if (is_complex(spec.dtype)) {
+    return call(Contiguous{}, broadcast_to(reshape(v, {}), spec.shape));
+  }
   const nb::object exact = nb::steal(to_scalar("full", v));
   const double as_double = PyFloat_AsDouble(nb::steal(PyNumber_Float(exact.ptr())).ptr());
   // Doubles hold every value but those of large int64s.

@@ -39,6 +39,9 @@ inline PyTensor& tensor_of(PyObject* o) { return *nb::inst_ptr<PyTensor>(nb::han
 // The value of a Tensor; raises TypeError for anything else.
 const Value& value_of(const char* op, PyObject* o);
 
+// Whether arithmetic on this dtype gives fractions: floats and complex numbers.
+inline bool has_fractions(DType dtype) { return is_float(dtype) || is_complex(dtype); }
+
 // A new Tensor; a new reference.
 PyObject* wrap(Value v);
 inline nb::object wrapped(Value v) { return nb::steal(wrap(std::move(v))); }
@@ -66,12 +69,18 @@ PyObject* to_numpy(const Value& v);
 // A one-element value as a Python number; new reference.
 PyObject* to_scalar(const char* op, const Value& v);
 
-// How a Python number asks for a dtype: 'b', 'i', 'f'; 0 for what is no Python number.
+// How a Python number asks for a dtype: 'b', 'i', 'f', 'c'; 0 for what is no Python number.
 inline char weak_kind(PyObject* o) {
-  return PyBool_Check(o) ? 'b' : PyLong_Check(o) ? 'i' : PyFloat_Check(o) ? 'f' : '\0';
+  return PyBool_Check(o)      ? 'b'
+         : PyLong_Check(o)    ? 'i'
+         : PyFloat_Check(o)   ? 'f'
+         : PyComplex_Check(o) ? 'c'
+                              : '\0';
 }
 // The dtype of an operation on a Tensor of dtype `strong` and a number of this kind.
 inline DType dtype_beside(DType strong, char kind) {
+  if (is_complex(strong)) return strong;
+  if (kind == 'c') return complex_dtype(strong);
   if (kind == 'f' && !is_float(strong)) return DType::float32;
   if (kind == 'i' && is_bool(strong)) return DType::float32;
   return strong;

@@ -186,6 +186,10 @@ std::vector<Value> Tape::backward(const std::vector<Value>& ys, const std::vecto
   for (std::size_t i = 0; i < ys.size(); ++i) {
     const std::uint32_t slot = slot_of(ys[i]);
     if (slot == kNoSlot) continue;
+    if (!dys[i] && is_complex(ys[i].dtype())) {
+      fail_type("backward", "expected a real output, got ", ys[i].dtype(),
+                "; take F.real, F.imag or F.abs of it, or pass its gradient");
+    }
     Value dy = dys[i] ? upstream(dys[i], ys[i]) : full(ys[i].spec(), 1.0);
     Value& sum = gradients_[slot];
     sum = sum ? add(sum, dy) : std::move(dy);

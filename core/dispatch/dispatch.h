@@ -34,6 +34,9 @@ Values apply_below_trace(const OpRef& op, Values inputs);
 Values apply_with_grad(const OpRef& op, Values inputs);
 // Infers, allocates and runs; records nothing.
 Values execute(const OpRef& op, Values& inputs);
+// Whether an op with these inputs is its decomposition on the parts of complex numbers. Raises
+// TypeError for complex inputs that the op does not take.
+bool goes_by_parts(const Op& op, const Values& inputs);
 // The decomposition, after the op has checked its inputs.
 Values decompose_checked(const Op& op, const Values& inputs);
 

@@ -31,7 +31,20 @@ Specs specs_of(const Values& inputs) {
   return specs;
 }
 
+[[noreturn]] void fail_complex(const Op& op, DType dtype) {
+  fail_type(op.name(), dtype, " is not supported; take F.real and F.imag");
+}
+
 }  // namespace
+
+bool goes_by_parts(const Op& op, const Values& inputs) {
+  for (const Value& v : inputs) {
+    if (!is_complex(v.dtype())) continue;
+    if (op.type->decompose_complex) return true;
+    if (!op.type->traits.complex) fail_complex(op, v.dtype());
+  }
+  return false;
+}
 
 Values decompose_checked(const Op& op, const Values& inputs) {
   if (op.type->infer) op.type->infer(op, specs_of(inputs));
@@ -42,6 +55,10 @@ Values execute(const OpRef& ref, Values& inputs) {
   const Op& op = *ref;
   const OpType& type = *op.type;
   check_devices(op, inputs);
+  if (goes_by_parts(op, inputs)) [[unlikely]] {
+    PauseGrad pause;
+    return type.decompose_complex(op, inputs);
+  }
   if (type.decompose && dispatch_state().prefer_decompositions) {
     PauseGrad pause;
     return decompose_checked(op, inputs);
@@ -50,6 +67,9 @@ Values execute(const OpRef& ref, Values& inputs) {
 
   const Specs specs = specs_of(inputs);
   Specs wanted = type.infer(op, specs);
+  for (const Spec& s : wanted) {
+    if (is_complex(s.dtype) && !type.traits.complex) fail_complex(op, s.dtype);
+  }
   const auto kernel = type.kernel[static_cast<int>(DeviceType::cpu)];
   if (!kernel || (type.fits && !type.fits(op, specs))) {
     if (!type.decompose) fail_runtime(op.name(), "no kernel for these inputs");

@@ -20,6 +20,7 @@ Values apply_with_grad(const OpRef& op, Values inputs) {
     }
   }
   if (following.empty()) return execute(op, inputs);
+  if (goes_by_parts(*op, inputs)) return type.decompose_complex(*op, inputs);
   // An op without a rule is differentiated through its decomposition, which records itself.
   if (!type.grad) {
     if (!type.decompose) fail_runtime(op->name(), "has no gradient");

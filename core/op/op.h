@@ -29,6 +29,10 @@
 //   grad       the gradients of the inputs; an undefined Value where there is none.
 //   keep       what the tape keeps for grad; all inputs and outputs without it.
 //   fits       bool fits(const Op&, const Specs& in): false sends the call to decompose.
+//   decompose_complex  for complex inputs: the same in public ops on their parts, which are also
+//   what
+//              is differentiated. Without it, and without traits.complex, complex inputs raise
+//              TypeError before infer.
 #pragma once
 
 #include <cstring>
@@ -62,6 +66,7 @@ struct OpTraits {
   Fuse fuse = Fuse::none;
   bool differentiable = true;  // false: outputs carry no gradient, and no `grad` is expected
   bool random = false;
+  bool complex = false;  // infer, kernel and grad take complex inputs as they are
 };
 
 // ---- fields -----------------------------------------------------------------------------------
@@ -203,6 +208,7 @@ struct OpType {
   Values (*grad)(const Op&, const GradArgs&) = nullptr;
   Keep (*keep)(const Op&, std::uint32_t needs) = nullptr;
   bool (*fits)(const Op&, const Specs&) = nullptr;
+  Values (*decompose_complex)(const Op&, const Values&) = nullptr;
   void (*kernel[kDeviceTypes])(const Op&, CpuContext&, Views, MutViews) = {};
   // Elementwise ops differ by mode: whether this very op carries a gradient.
   bool (*differentiable)(const Op&) = nullptr;
@@ -320,6 +326,10 @@ OpType make_op_type() {
     t.keep = [](const Op& op, std::uint32_t needs) { return keep(attrs<T>(op), needs); };
   if constexpr (requires(const T& a, const Specs& s) { fits(a, s); })
     t.fits = [](const Op& op, const Specs& in) { return fits(attrs<T>(op), in); };
+  if constexpr (requires(const T& a, const Values& v) { decompose_complex(a, v); })
+    t.decompose_complex = [](const Op& op, const Values& in) {
+      return decompose_complex(attrs<T>(op), in);
+    };
   if constexpr (requires(const T& a) { differentiable(a); })
     t.differentiable = [](const Op& op) { return differentiable(attrs<T>(op)); };
   return t;

@@ -24,10 +24,12 @@ enum class DType : std::uint8_t {
   int32,
   int64,
   boolean,
+  complex64,  // pairs (real part, imaginary part) of float32
+  complex128,
 };
-inline constexpr int kDTypeCount = 11;
+inline constexpr int kDTypeCount = 13;
 
-enum class DTypeClass : std::uint8_t { boolean, integer, floating };
+enum class DTypeClass : std::uint8_t { boolean, integer, floating, complex };
 
 struct DTypeInfo {
   const char* name;  // NumPy's name
@@ -37,12 +39,13 @@ struct DTypeInfo {
 };
 
 inline constexpr DTypeInfo kDTypeInfo[kDTypeCount] = {
-    {"float32", 4, DTypeClass::floating, true},  {"float16", 2, DTypeClass::floating, true},
-    {"bfloat16", 2, DTypeClass::floating, true}, {"float64", 8, DTypeClass::floating, true},
-    {"int8", 1, DTypeClass::integer, true},      {"uint8", 1, DTypeClass::integer, false},
-    {"int16", 2, DTypeClass::integer, true},     {"uint16", 2, DTypeClass::integer, false},
-    {"int32", 4, DTypeClass::integer, true},     {"int64", 8, DTypeClass::integer, true},
-    {"bool", 1, DTypeClass::boolean, false},
+    {"float32", 4, DTypeClass::floating, true},    {"float16", 2, DTypeClass::floating, true},
+    {"bfloat16", 2, DTypeClass::floating, true},   {"float64", 8, DTypeClass::floating, true},
+    {"int8", 1, DTypeClass::integer, true},        {"uint8", 1, DTypeClass::integer, false},
+    {"int16", 2, DTypeClass::integer, true},       {"uint16", 2, DTypeClass::integer, false},
+    {"int32", 4, DTypeClass::integer, true},       {"int64", 8, DTypeClass::integer, true},
+    {"bool", 1, DTypeClass::boolean, false},       {"complex64", 8, DTypeClass::complex, true},
+    {"complex128", 16, DTypeClass::complex, true},
 };
 
 inline constexpr const DTypeInfo& info(DType dtype) {
@@ -53,8 +56,17 @@ inline constexpr std::int64_t size_of(DType dtype) { return info(dtype).size; }
 inline constexpr bool is_float(DType dtype) { return info(dtype).kind == DTypeClass::floating; }
 inline constexpr bool is_integer(DType dtype) { return info(dtype).kind == DTypeClass::integer; }
 inline constexpr bool is_bool(DType dtype) { return dtype == DType::boolean; }
+inline constexpr bool is_complex(DType dtype) { return info(dtype).kind == DTypeClass::complex; }
 inline constexpr bool is_low_float(DType dtype) {
   return dtype == DType::float16 || dtype == DType::bfloat16;
+}
+
+// The dtype of the two parts of a complex number, and of the complex number of such parts.
+inline constexpr DType part_dtype(DType complex) {
+  return complex == DType::complex128 ? DType::float64 : DType::float32;
+}
+inline constexpr DType complex_dtype(DType part) {
+  return part == DType::float64 ? DType::complex128 : DType::complex64;
 }
 
 inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
@@ -116,7 +128,9 @@ struct Tag {
   using type = T;
 };
 
-// Calls f(Tag<T>{}) with the C++ type of dtype: visit_dtype(d, [&]<class T>(Tag<T>) { ... }).
+// Calls f(Tag<T>{}) with the C++ type of a real dtype: visit_dtype(d, [&]<class T>(Tag<T>) { ...
+// }). Complex tensors get no kernels of their own through it: an op that takes them says so
+// (OpTraits::complex) and works on their parts.
 template <class F>
 decltype(auto) visit_dtype(DType dtype, F&& f) {
   switch (dtype) {
@@ -142,12 +156,18 @@ decltype(auto) visit_dtype(DType dtype, F&& f) {
       return f(Tag<std::int64_t>{});
     case DType::boolean:
       return f(Tag<bool>{});
+    default:
+      fail_type("dtype", "expected a real dtype, got ", dtype);
   }
-  fail_type("visit_dtype", "unknown dtype code ", static_cast<int>(dtype));
 }
 
-// Calls f(Tag<T>{}) with an unsigned integer type of the dtype's width: for copies that do not
-// look at the value, which need 4 instantiations instead of 11.
+// What moves as 16 bytes, aligned as its halves are.
+struct Word128 {
+  std::uint64_t low, high;
+};
+
+// Calls f(Tag<T>{}) with an unsigned integer type (or Word128) of the dtype's width: for copies
+// that do not look at the value, which need 5 instantiations instead of 13.
 template <class F>
 decltype(auto) visit_width(DType dtype, F&& f) {
   switch (size_of(dtype)) {
@@ -157,6 +177,8 @@ decltype(auto) visit_width(DType dtype, F&& f) {
       return f(Tag<std::uint16_t>{});
     case 4:
       return f(Tag<std::uint32_t>{});
+    case 16:
+      return f(Tag<Word128>{});
     default:
       return f(Tag<std::uint64_t>{});
   }

@@ -25,12 +25,34 @@ T convert(double value) {
     return static_cast<T>(value);
   }
 }
+
+template <class T>
+void fill_pairs(T* data, std::int64_t n, T value) {
+  cpu::parallel_for(n, 1 << 15, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      data[2 * i] = value;
+      data[2 * i + 1] = 0;
+    }
+  });
+}
+void fill_complex(const Value& out, double value) {
+  const std::int64_t n = out.size();
+  if (out.dtype() == DType::complex64) {
+    fill_pairs(out.mut().ptr<float>(), n, static_cast<float>(value));
+  } else {
+    fill_pairs(out.mut().ptr<double>(), n, value);
+  }
+}
 }  // namespace
 
 Value full(const Spec& like, double value) {
   Spec spec(like.dtype, like.shape, dense_like(like.shape, like.strides));
   spec.device = like.device;
   Value out = Value::empty(spec);
+  if (is_complex(spec.dtype)) {
+    fill_complex(out, value);
+    return out;
+  }
   visit_dtype(spec.dtype, [&]<class T>(Tag<T>) {
     T* data = out.mut().ptr<T>();
     const T v = convert<T>(value);

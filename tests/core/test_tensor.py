@@ -42,7 +42,7 @@ def test_long_tensors_are_cut_as_numpy_does():
     assert "..." in repr(T(np.arange(2000.0)))
 
 
-@pytest.mark.parametrize("data", ["a", ["a"], [None], [[1, 2], [3]], {1: 2}, [1 + 2j]])
+@pytest.mark.parametrize("data", ["a", ["a"], [None], [[1, 2], [3]], {1: 2}])
 def test_what_is_no_number_raises(data):
     with pytest.raises((TypeError, ValueError)):
         T(data)

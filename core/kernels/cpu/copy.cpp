@@ -62,6 +62,7 @@ void transpose_square(const T* in, std::int64_t in_step, T* out, std::int64_t ou
 
 // out[j * out_step + i] = in[i * in_step + j] for i < n, j < m.
 template <class T>
+  requires(sizeof(T) < 16)
 void transpose_tile(const T* in, std::int64_t in_step, T* out, std::int64_t out_step,
                     std::int64_t n, std::int64_t m) {
   constexpr std::int64_t v = Vector16<T>::lanes;
@@ -81,6 +82,18 @@ void transpose_tile(const T* in, std::int64_t in_step, T* out, std::int64_t out_
   }
   for (std::int64_t j = full_m; j < m; ++j) {
     for (std::int64_t i = 0; i < n; ++i) out[j * out_step + i] = in[i * in_step + j];
+  }
+}
+
+// Elements of 16 bytes are vectors themselves: line by line.
+void transpose_tile(const Word128* in, std::int64_t in_step, Word128* out, std::int64_t out_step,
+                    std::int64_t n, std::int64_t m) {
+  constexpr std::int64_t line = 4;
+  for (std::int64_t j0 = 0; j0 < m; j0 += line) {
+    const std::int64_t j1 = std::min(j0 + line, m);
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t j = j0; j < j1; ++j) out[j * out_step + i] = in[i * in_step + j];
+    }
   }
 }
 
@@ -245,7 +258,7 @@ void convert_strided(Loop& loop, const View& in, const MutView& out) {
   const std::int64_t in_size = size_of(in.dtype), out_size = size_of(out.dtype);
   const std::int64_t in0 = loop.stride_or_0(1, 0), out0 = loop.stride_or_0(0, 0);
   for_rows(loop, in_size + out_size, [&](std::int64_t to, std::int64_t from, std::int64_t n) {
-    alignas(64) char gathered[kRow * 8], converted[kRow * 8];
+    alignas(64) char gathered[kRow * 16], converted[kRow * 16];
     const void* source = advance(in.data, from * in_size);
     void* target = advance(out.data, to * out_size);
     if (in0 != 1) {
@@ -270,14 +283,46 @@ void copy_flat(const void* in, DType from, void* out, DType to, std::int64_t n) 
   });
 }
 
+// Complex numbers from others, or from real ones, through a block in L1.
+void convert_to_complex(const void* in, DType from, void* out, DType to, std::int64_t n) {
+  const DType part = part_dtype(to);
+  if (is_complex(from)) return convert(in, part_dtype(from), out, part, 2 * n);
+  alignas(64) std::uint64_t block[512];
+  const auto widen = [&]<class T>(Tag<T>, std::int64_t at, std::int64_t some) {
+    T* pairs = static_cast<T*>(out) + 2 * at;
+    for (std::int64_t i = 0; i < some; ++i) {
+      pairs[2 * i] = reinterpret_cast<const T*>(block)[i];
+      pairs[2 * i + 1] = 0;
+    }
+  };
+  for (std::int64_t at = 0; at < n; at += 512) {
+    const std::int64_t some = std::min<std::int64_t>(512, n - at);
+    convert(advance(in, at * size_of(from)), from, block, part, some);
+    if (to == DType::complex64) {
+      widen(Tag<float>{}, at, some);
+    } else {
+      widen(Tag<double>{}, at, some);
+    }
+  }
+}
+
+void check_parts(DType from, DType to) {
+  if (is_complex(from) && !is_complex(to)) {
+    fail_type("copy", from, " does not convert to ", to,
+              ", which would drop its imaginary part; take F.real or F.imag");
+  }
+}
+
 }  // namespace
 
 void convert(const void* in, DType from, void* out, DType to, std::int64_t n) {
   if (n <= 0) return;
+  if (is_complex(to) && from != to) return convert_to_complex(in, from, out, to, n);
   MGE_DISPATCH(convert_contiguous)(in, from, out, to, n);
 }
 
 void copy(const View& in, const MutView& out) {
+  check_parts(in.dtype, out.dtype);
   const std::int64_t n = out.size();
   if (n == 0) return;
   const Strides in_strides = broadcast_strides(in.shape, in.strides, out.shape);

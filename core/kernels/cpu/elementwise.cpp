@@ -351,6 +351,9 @@ ElementRun find_element_run(ElementMode mode, DType dtype) {
       for (int d = 0; d < kDTypeCount; ++d) {
         const auto dtype = static_cast<DType>(d);
         ElementRun& run = t.run[m][d];
+        if (is_complex(dtype)) {
+          continue;  // complex numbers go by parts (core/ops/complex)
+        }
         if (mode == ElementMode::WHERE) {
           run = MGE_DISPATCH(where_loop)(size_of(dtype));
         } else if (dtype == DType::float64) {

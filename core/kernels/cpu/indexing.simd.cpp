@@ -44,6 +44,8 @@ void with_width(std::int64_t width, F&& f) {
       return f(std::uint16_t{});
     case 4:
       return f(std::uint32_t{});
+    case 16:
+      return f(Word128{});
     default:
       return f(std::uint64_t{});
   }

@@ -11,7 +11,7 @@ struct Fill {
   double value = 0;
   DType dtype = DType::float32;
   Device comp_node{};
-  static constexpr OpTraits traits{.name = "Fill", .differentiable = false};
+  static constexpr OpTraits traits{.name = "Fill", .differentiable = false, .complex = true};
   static constexpr auto fields =
       field_list(field("value", &Fill::value), field("dtype", &Fill::dtype),
                  field("comp_node", &Fill::comp_node), field("shape", &Fill::shape));
@@ -22,7 +22,7 @@ DECLARE_OP(Fill);
 // As its input in everything but the contents.
 struct FillLike {
   double value = 0;
-  static constexpr OpTraits traits{.name = "FillLike", .differentiable = false};
+  static constexpr OpTraits traits{.name = "FillLike", .differentiable = false, .complex = true};
   static constexpr auto fields = field_list(field("value", &FillLike::value));
 };
 Values execute(const FillLike& op, Values& in);
@@ -34,7 +34,7 @@ struct Linspace {
   std::int64_t num = 0;
   DType dtype = DType::float32;
   Device comp_node{};
-  static constexpr OpTraits traits{.name = "Linspace", .differentiable = false};
+  static constexpr OpTraits traits{.name = "Linspace", .differentiable = false, .complex = true};
   static constexpr auto fields =
       field_list(field("start", &Linspace::start), field("stop", &Linspace::stop),
                  field("num", &Linspace::num), field("dtype", &Linspace::dtype),
@@ -51,7 +51,7 @@ struct Arange {
   std::int64_t num = 0;
   DType dtype = DType::float32;
   Device comp_node{};
-  static constexpr OpTraits traits{.name = "Arange", .differentiable = false};
+  static constexpr OpTraits traits{.name = "Arange", .differentiable = false, .complex = true};
   static constexpr auto fields = field_list(
       field("start", &Arange::start), field("step", &Arange::step), field("num", &Arange::num),
       field("dtype", &Arange::dtype), field("comp_node", &Arange::comp_node));
@@ -66,7 +66,7 @@ struct Eye {
   std::int64_t rows = 0, columns = 0;
   DType dtype = DType::float32;
   Device comp_node{};
-  static constexpr OpTraits traits{.name = "Eye", .differentiable = false};
+  static constexpr OpTraits traits{.name = "Eye", .differentiable = false, .complex = true};
   static constexpr auto fields = field_list(
       field("k", &Eye::k), field("dtype", &Eye::dtype), field("comp_node", &Eye::comp_node),
       field("rows", &Eye::rows), field("columns", &Eye::columns));

@@ -1,5 +1,7 @@
 #include "core/ops/cumsum/cumsum.h"
 
+#include "core/ops/complex/complex.h"
+
 namespace mge {
 
 Specs infer(const Cumsum& op, const Specs& in) {
@@ -16,6 +18,8 @@ Keep keep(const Cumsum&, std::uint32_t) { return {0, 0}; }
 Values grad(const Cumsum& op, const GradArgs& g) {
   return {call(Cumsum{op.axis, op.exclusive, !op.reverse}, g.dy[0])};
 }
+
+Values decompose_complex(const Cumsum& op, const Values& in) { return by_parts(op, in); }
 
 REGISTER_OP(Cumsum);
 

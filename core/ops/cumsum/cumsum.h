@@ -20,6 +20,7 @@ Specs infer(const Cumsum& op, const Specs& in);
 Values grad(const Cumsum& op, const GradArgs& g);
 Keep keep(const Cumsum& op, std::uint32_t needs);
 void kernel(const Cumsum& op, CpuContext& context, Views in, MutViews out);
+Values decompose_complex(const Cumsum& op, const Values& in);
 DECLARE_OP(Cumsum);
 
 }  // namespace mge

@@ -1,8 +1,10 @@
 #include "core/ops/elementwise/elementwise.h"
 
 #include "core/kernels/cpu/elementwise.h"
+#include "core/ops/complex/complex.h"
 #include "core/ops/elementwise/rules.h"
 #include "core/ops/shape/shape.h"
+#include "core/tensor/fill.h"
 
 namespace mge {
 namespace {
@@ -154,12 +156,20 @@ REGISTER_OP(Elemwise);
 
 Specs infer(const TypeCvt& op, const Specs& in) {
   if (in.size() != 1) fail_type("TypeCvt", "expected 1 operand, got ", in.size());
+  if (is_complex(in[0].dtype) && !is_complex(op.dtype)) {
+    fail_type("TypeCvt", in[0].dtype, " does not convert to ", op.dtype,
+              ", which would drop its imaginary part; take F.real or F.imag");
+  }
   return {Spec(op.dtype, in[0].shape, output_strides(in[0].shape, in))};
 }
 Values grad(const TypeCvt& op, const GradArgs& g) {
   // Through an integer or a bool no gradient passes.
   const DType from = g.in_specs[0].dtype;
-  if (!is_float(from) || !is_float(op.dtype)) return {Value{}};
+  if (is_float(from) && is_complex(op.dtype)) return {cast(real(g.dy[0]), from)};
+  if (is_complex(from) != is_complex(op.dtype) || is_float(from) != is_float(op.dtype) ||
+      !(is_float(from) || is_complex(from))) {
+    return {Value{}};
+  }
   return {cast(g.dy[0], from)};
 }
 Keep keep(const TypeCvt&, std::uint32_t) { return {0, 0}; }
@@ -221,6 +231,7 @@ Value cast(const Value& x, DType dtype) {
 }
 
 Value scalar_like(const Value& x, double value) {
+  if (is_complex(x.dtype())) return scalar(x.dtype(), value, x.device());
   Value out = Value::empty(x.dtype(), Shape{}, x.device());
   visit_dtype(x.dtype(), [&]<class T>(Tag<T>) {
     if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {

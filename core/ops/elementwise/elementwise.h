@@ -31,12 +31,13 @@ bool differentiable(const Elemwise& op);
 void kernel(const Elemwise& op, CpuContext& context, Views in, MutViews out);
 // The same as infer and kernel, without what small tensors would spend on them.
 Values execute(const Elemwise& op, Values& in);
+Values decompose_complex(const Elemwise& op, const Values& in);
 DECLARE_OP(Elemwise);
 
 // Converts to another dtype.
 struct TypeCvt {
   DType dtype = DType::float32;
-  static constexpr OpTraits traits{.name = "TypeCvt", .fuse = Fuse::elementwise};
+  static constexpr OpTraits traits{.name = "TypeCvt", .fuse = Fuse::elementwise, .complex = true};
   static constexpr auto fields = field_list(field("dtype", &TypeCvt::dtype));
 };
 Specs infer(const TypeCvt& op, const Specs& in);

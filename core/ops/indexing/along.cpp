@@ -1,5 +1,6 @@
 // Positions along one axis: Gather, Scatter, ScatterAdd, and the one-hot forms made of them.
 #include "core/kernels/cpu/indexing.h"
+#include "core/ops/complex/complex.h"
 #include "core/ops/creation/creation.h"
 #include "core/ops/elementwise/elementwise.h"
 #include "core/ops/indexing/basic.h"
@@ -127,6 +128,7 @@ Values grad(const ScatterAdd& op, const GradArgs& g) {
   if (g.need(2)) out[2] = take_back(gather(g.dy[0], op.axis, g.inputs[1]), g.in_specs[2]);
   return out;
 }
+Values decompose_complex(const ScatterAdd& op, const Values& in) { return by_parts(op, in); }
 Keep keep(const ScatterAdd&, std::uint32_t) { return {.inputs = 2, .outputs = 0}; }
 REGISTER_OP(ScatterAdd);
 

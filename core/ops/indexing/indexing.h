@@ -38,7 +38,7 @@ struct VecItems : BasicItems {
 
 // A view.
 struct Subtensor : BasicItems {
-  static constexpr OpTraits traits{.name = "Subtensor", .fuse = Fuse::view};
+  static constexpr OpTraits traits{.name = "Subtensor", .fuse = Fuse::view, .complex = true};
   static constexpr auto fields = field_list(MGE_BASIC_FIELDS(Subtensor));
 };
 Values execute(const Subtensor& op, Values& in);
@@ -48,7 +48,7 @@ DECLARE_OP(Subtensor);
 
 // (x, v): x with the part replaced by v, which broadcasts to it.
 struct SetSubtensor : BasicItems {
-  static constexpr OpTraits traits{.name = "SetSubtensor"};
+  static constexpr OpTraits traits{.name = "SetSubtensor", .complex = true};
   static constexpr auto fields = field_list(MGE_BASIC_FIELDS(SetSubtensor));
 };
 Values execute(const SetSubtensor& op, Values& in);
@@ -58,7 +58,7 @@ DECLARE_OP(SetSubtensor);
 
 // (x, v): x with v added to the part.
 struct IncrSubtensor : BasicItems {
-  static constexpr OpTraits traits{.name = "IncrSubtensor"};
+  static constexpr OpTraits traits{.name = "IncrSubtensor", .complex = true};
   static constexpr auto fields = field_list(MGE_BASIC_FIELDS(IncrSubtensor));
 };
 Values execute(const IncrSubtensor& op, Values& in);
@@ -68,7 +68,7 @@ DECLARE_OP(IncrSubtensor);
 
 // (x, index, index, ...): integer arrays that broadcast together, as NumPy's x[index, index].
 struct IndexingMultiAxisVec : VecItems {
-  static constexpr OpTraits traits{.name = "IndexingMultiAxisVec"};
+  static constexpr OpTraits traits{.name = "IndexingMultiAxisVec", .complex = true};
   static constexpr auto fields = field_list(MGE_VEC_FIELDS(IndexingMultiAxisVec));
 };
 Specs infer(const IndexingMultiAxisVec& op, const Specs& in);
@@ -79,7 +79,7 @@ DECLARE_OP(IndexingMultiAxisVec);
 
 // (x, v, index, ...): of repeated positions the last write wins, and alone gets a gradient.
 struct IndexingSetMultiAxisVec : VecItems {
-  static constexpr OpTraits traits{.name = "IndexingSetMultiAxisVec"};
+  static constexpr OpTraits traits{.name = "IndexingSetMultiAxisVec", .complex = true};
   static constexpr auto fields = field_list(MGE_VEC_FIELDS(IndexingSetMultiAxisVec));
 };
 Values execute(const IndexingSetMultiAxisVec& op, Values& in);
@@ -95,13 +95,14 @@ struct IndexingIncrMultiAxisVec : VecItems {
 Values execute(const IndexingIncrMultiAxisVec& op, Values& in);
 Values grad(const IndexingIncrMultiAxisVec& op, const GradArgs& g);
 Keep keep(const IndexingIncrMultiAxisVec& op, std::uint32_t needs);
+Values decompose_complex(const IndexingIncrMultiAxisVec& op, const Values& in);
 DECLARE_OP(IndexingIncrMultiAxisVec);
 
 // (x, index): out[i][j] = x[index[i][j]][j] for axis 0. The other sizes of index may be smaller
 // than x's.
 struct Gather {
   std::int64_t axis = 0;
-  static constexpr OpTraits traits{.name = "Gather"};
+  static constexpr OpTraits traits{.name = "Gather", .complex = true};
   static constexpr auto fields = field_list(field("axis", &Gather::axis));
 };
 Specs infer(const Gather& op, const Specs& in);
@@ -113,7 +114,7 @@ DECLARE_OP(Gather);
 // (x, index, v): x with x[index[i][j]][j] = v[i][j]; of repeated positions the last wins.
 struct Scatter {
   std::int64_t axis = 0;
-  static constexpr OpTraits traits{.name = "Scatter"};
+  static constexpr OpTraits traits{.name = "Scatter", .complex = true};
   static constexpr auto fields = field_list(field("axis", &Scatter::axis));
 };
 Values execute(const Scatter& op, Values& in);
@@ -130,6 +131,7 @@ struct ScatterAdd {
 Values execute(const ScatterAdd& op, Values& in);
 Values grad(const ScatterAdd& op, const GradArgs& g);
 Keep keep(const ScatterAdd& op, std::uint32_t needs);
+Values decompose_complex(const ScatterAdd& op, const Values& in);
 DECLARE_OP(ScatterAdd);
 
 // (x, index): the elements of x along `axis` that index, which lacks that axis, names; the axis
@@ -137,7 +139,7 @@ DECLARE_OP(ScatterAdd);
 struct IndexingOneHot {
   std::int64_t axis = 0;
   std::int64_t ndim = 0;  // of the reference's op; not needed
-  static constexpr OpTraits traits{.name = "IndexingOneHot"};
+  static constexpr OpTraits traits{.name = "IndexingOneHot", .complex = true};
   static constexpr auto fields =
       field_list(field("axis", &IndexingOneHot::axis), field("ndim", &IndexingOneHot::ndim));
 };
@@ -150,7 +152,7 @@ DECLARE_OP(IndexingOneHot);
 struct IndexingSetOneHot {
   std::int64_t axis = 0;
   std::int64_t ndim = 0;
-  static constexpr OpTraits traits{.name = "IndexingSetOneHot"};
+  static constexpr OpTraits traits{.name = "IndexingSetOneHot", .complex = true};
   static constexpr auto fields =
       field_list(field("axis", &IndexingSetOneHot::axis), field("ndim", &IndexingSetOneHot::ndim));
 };
@@ -165,7 +167,7 @@ struct IndexItems {
   enum class Mode : std::uint8_t { get, set, incr, get_vec, set_vec, incr_vec };
   Mode mode = Mode::get;
   Dims items{};
-  static constexpr OpTraits traits{.name = "IndexItems"};
+  static constexpr OpTraits traits{.name = "IndexItems", .complex = true};
   static constexpr auto fields =
       field_list(field("mode", &IndexItems::mode), field("items", &IndexItems::items));
 };
@@ -189,7 +191,7 @@ DECLARE_OP(NonZero);
 
 // (mask, x) -> the elements of x where mask, of x's shape, is true, and their row-major positions.
 struct CondTake {
-  static constexpr OpTraits traits{.name = "CondTake"};
+  static constexpr OpTraits traits{.name = "CondTake", .complex = true};
   static constexpr auto fields = field_list();
 };
 Values execute(const CondTake& op, Values& in);

@@ -1,5 +1,6 @@
 // Index arrays: IndexingMultiAxisVec and its writing forms.
 #include "core/kernels/cpu/indexing.h"
+#include "core/ops/complex/complex.h"
 #include "core/ops/creation/creation.h"
 #include "core/ops/elementwise/elementwise.h"
 #include "core/ops/indexing/basic.h"
@@ -177,6 +178,9 @@ Values grad(const IndexingIncrMultiAxisVec& op, const GradArgs& g) {
   return out;
 }
 Keep keep(const IndexingIncrMultiAxisVec&, std::uint32_t) { return {.inputs = ~3u, .outputs = 0}; }
+Values decompose_complex(const IndexingIncrMultiAxisVec& op, const Values& in) {
+  return by_parts(op, in);
+}
 REGISTER_OP(IndexingIncrMultiAxisVec);
 
 // ---- as functions

@@ -1,5 +1,6 @@
 #include "core/ops/matmul/matmul.h"
 
+#include "core/ops/complex/complex.h"
 #include "core/ops/elementwise/elementwise.h"
 #include "core/ops/reduce/reduce.h"
 #include "core/ops/shape/shape.h"
@@ -104,6 +105,14 @@ Values grad_product(const T& op, const GradArgs& g) {
   return out;
 }
 
+// (a + ib)(c + id) as four real products.
+template <class T>
+Values product_of_parts(const char* name, const T& op, const Values& in) {
+  if (in.size() != 2) fail_type(name, "expected 2 inputs, got ", in.size());
+  const Value a = real(in[0]), b = imag(in[0]), c = real(in[1]), d = imag(in[1]);
+  return {complex(sub(call(op, a, c), call(op, b, d)), add(call(op, a, d), call(op, b, c)))};
+}
+
 // Each operand is needed for the gradient of the other.
 Keep keep_other(std::uint32_t needs) {
   return {(needs & 1u ? 2u : 0u) | (needs & 2u ? 1u : 0u), 0};
@@ -118,6 +127,9 @@ Value matmul(const Value& a, const Value& b, bool transpose_a, bool transpose_b)
 Specs infer(const MatrixMul& op, const Specs& in) { return infer_product("MatrixMul", op, in); }
 Values grad(const MatrixMul& op, const GradArgs& g) { return grad_product(op, g); }
 Keep keep(const MatrixMul&, std::uint32_t needs) { return keep_other(needs); }
+Values decompose_complex(const MatrixMul& op, const Values& in) {
+  return product_of_parts("MatrixMul", op, in);
+}
 REGISTER_OP(MatrixMul);
 
 Specs infer(const BatchedMatrixMul& op, const Specs& in) {
@@ -125,6 +137,9 @@ Specs infer(const BatchedMatrixMul& op, const Specs& in) {
 }
 Values grad(const BatchedMatrixMul& op, const GradArgs& g) { return grad_product(op, g); }
 Keep keep(const BatchedMatrixMul&, std::uint32_t needs) { return keep_other(needs); }
+Values decompose_complex(const BatchedMatrixMul& op, const Values& in) {
+  return product_of_parts("BatchedMatrixMul", op, in);
+}
 REGISTER_OP(BatchedMatrixMul);
 
 Specs infer(const Dot&, const Specs& in) {
@@ -145,6 +160,9 @@ Values grad(const Dot&, const GradArgs& g) {
   return out;
 }
 Keep keep(const Dot&, std::uint32_t needs) { return keep_other(needs); }
+Values decompose_complex(const Dot& op, const Values& in) {
+  return product_of_parts("Dot", op, in);
+}
 REGISTER_OP(Dot);
 
 Specs infer(const Linear&, const Specs& in) {
@@ -181,6 +199,10 @@ Values grad(const Linear&, const GradArgs& g) {
   return out;
 }
 Keep keep(const Linear&, std::uint32_t needs) { return keep_other(needs & 3u); }
+Values decompose_complex(const Linear& op, const Values& in) {
+  if (in.size() < 3) return product_of_parts("Linear", op, in);
+  return {add(call(op, in[0], in[1]), in[2])};
+}
 REGISTER_OP(Linear);
 
 }  // namespace mge

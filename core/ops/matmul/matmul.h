@@ -21,6 +21,7 @@ Specs infer(const MatrixMul& op, const Specs& in);
 Values grad(const MatrixMul& op, const GradArgs& g);
 Keep keep(const MatrixMul& op, std::uint32_t needs);
 void kernel(const MatrixMul& op, CpuContext& context, Views in, MutViews out);
+Values decompose_complex(const MatrixMul& op, const Values& in);
 DECLARE_OP(MatrixMul);
 
 // The same for operands with leading axes.
@@ -35,6 +36,7 @@ Specs infer(const BatchedMatrixMul& op, const Specs& in);
 Values grad(const BatchedMatrixMul& op, const GradArgs& g);
 Keep keep(const BatchedMatrixMul& op, std::uint32_t needs);
 void kernel(const BatchedMatrixMul& op, CpuContext& context, Views in, MutViews out);
+Values decompose_complex(const BatchedMatrixMul& op, const Values& in);
 DECLARE_OP(BatchedMatrixMul);
 
 // The inner product of two vectors of one length, a 0-d tensor.
@@ -46,6 +48,7 @@ Specs infer(const Dot& op, const Specs& in);
 Values grad(const Dot& op, const GradArgs& g);
 Keep keep(const Dot& op, std::uint32_t needs);
 void kernel(const Dot& op, CpuContext& context, Views in, MutViews out);
+Values decompose_complex(const Dot& op, const Values& in);
 DECLARE_OP(Dot);
 
 // x @ weight.T (+ bias): x (..., in), weight (out, in), bias (out,).
@@ -58,6 +61,7 @@ Values decompose(const Linear& op, const Values& in);
 Values grad(const Linear& op, const GradArgs& g);
 Keep keep(const Linear& op, std::uint32_t needs);
 void kernel(const Linear& op, CpuContext& context, Views in, MutViews out);
+Values decompose_complex(const Linear& op, const Values& in);
 DECLARE_OP(Linear);
 
 Value matmul(const Value& a, const Value& b, bool transpose_a = false, bool transpose_b = false);

@@ -1,6 +1,7 @@
 #include "core/ops/reduce/reduce.h"
 
 #include "core/kernels/cpu/reduce.h"
+#include "core/ops/complex/complex.h"
 #include "core/ops/elementwise/elementwise.h"
 #include "core/ops/shape/shape.h"
 #include "core/tensor/fill.h"
@@ -175,6 +176,14 @@ Values grad(const Reduce& op, const GradArgs& g) {
       return {extreme_grad(g.inputs[0], with_axes(g.outputs[0], axes, op.keepdim), dy, axes)};
   }
   fail_value("Reduce", "unknown mode");
+}
+
+Values decompose_complex(const Reduce& op, const Values& in) {
+  if (op.mode != Reduce::Mode::SUM && op.mode != Reduce::Mode::MEAN) {
+    fail_type("Reduce", in[0].dtype(),
+              " is supported by sum and mean alone; take F.real and F.imag");
+  }
+  return by_parts(op, in);
 }
 
 REGISTER_OP(Reduce);

@@ -29,6 +29,7 @@ Specs infer(const Reduce& op, const Specs& in);
 Values grad(const Reduce& op, const GradArgs& g);
 Keep keep(const Reduce& op, std::uint32_t needs);
 void kernel(const Reduce& op, CpuContext& context, Views in, MutViews out);
+Values decompose_complex(const Reduce& op, const Values& in);
 DECLARE_OP(Reduce);
 
 // The population variance in two passes, or with `root` its square root, the standard deviation

@@ -14,7 +14,7 @@ namespace mge {
 // the field.
 struct Reshape {
   Dims shape;
-  static constexpr OpTraits traits{.name = "Reshape", .fuse = Fuse::view};
+  static constexpr OpTraits traits{.name = "Reshape", .fuse = Fuse::view, .complex = true};
   static constexpr auto fields = field_list(field("shape", &Reshape::shape));
 };
 Values execute(const Reshape& op, Values& in);
@@ -26,7 +26,7 @@ DECLARE_OP(Reshape);
 // Axes of size 1 may be left out.
 struct Dimshuffle {
   Dims pattern;
-  static constexpr OpTraits traits{.name = "Dimshuffle", .fuse = Fuse::view};
+  static constexpr OpTraits traits{.name = "Dimshuffle", .fuse = Fuse::view, .complex = true};
   static constexpr auto fields = field_list(field("pattern", &Dimshuffle::pattern));
 };
 Values execute(const Dimshuffle& op, Values& in);
@@ -37,7 +37,7 @@ DECLARE_OP(Dimshuffle);
 // NumPy's broadcast_to: a view with stride 0 where it repeats. A second input replaces the field.
 struct Broadcast {
   Dims shape;
-  static constexpr OpTraits traits{.name = "Broadcast", .fuse = Fuse::view};
+  static constexpr OpTraits traits{.name = "Broadcast", .fuse = Fuse::view, .complex = true};
   static constexpr auto fields = field_list(field("shape", &Broadcast::shape));
 };
 Values execute(const Broadcast& op, Values& in);
@@ -48,7 +48,7 @@ DECLARE_OP(Broadcast);
 // New axes of size 1; `axis` counts in the output.
 struct AddAxis {
   Dims axis;
-  static constexpr OpTraits traits{.name = "AddAxis", .fuse = Fuse::view};
+  static constexpr OpTraits traits{.name = "AddAxis", .fuse = Fuse::view, .complex = true};
   static constexpr auto fields = field_list(field("axis", &AddAxis::axis));
 };
 Values execute(const AddAxis& op, Values& in);
@@ -59,7 +59,7 @@ DECLARE_OP(AddAxis);
 // Takes axes of size 1 away.
 struct RemoveAxis {
   Dims axis;
-  static constexpr OpTraits traits{.name = "RemoveAxis", .fuse = Fuse::view};
+  static constexpr OpTraits traits{.name = "RemoveAxis", .fuse = Fuse::view, .complex = true};
   static constexpr auto fields = field_list(field("axis", &RemoveAxis::axis));
 };
 Values execute(const RemoveAxis& op, Values& in);
@@ -69,7 +69,7 @@ DECLARE_OP(RemoveAxis);
 
 // The same elements as a value of its own; no copy.
 struct Identity {
-  static constexpr OpTraits traits{.name = "Identity", .fuse = Fuse::view};
+  static constexpr OpTraits traits{.name = "Identity", .fuse = Fuse::view, .complex = true};
   static constexpr auto fields = field_list();
 };
 Values execute(const Identity& op, Values& in);
@@ -80,7 +80,7 @@ DECLARE_OP(Identity);
 // A new buffer with the same elements, dense, in the memory format of the input.
 struct Copy {
   std::optional<Device> comp_node{};
-  static constexpr OpTraits traits{.name = "Copy"};
+  static constexpr OpTraits traits{.name = "Copy", .complex = true};
   static constexpr auto fields = field_list(field("comp_node", &Copy::comp_node));
 };
 Values execute(const Copy& op, Values& in);
@@ -90,7 +90,7 @@ DECLARE_OP(Copy);
 
 // The same elements with row-major strides: a copy only where they are not.
 struct Contiguous {
-  static constexpr OpTraits traits{.name = "Contiguous", .fuse = Fuse::view};
+  static constexpr OpTraits traits{.name = "Contiguous", .fuse = Fuse::view, .complex = true};
   static constexpr auto fields = field_list();
 };
 Values execute(const Contiguous& op, Values& in);
@@ -102,7 +102,7 @@ DECLARE_OP(Contiguous);
 struct Concat {
   std::int64_t axis = 0;
   std::optional<Device> comp_node{};
-  static constexpr OpTraits traits{.name = "Concat", .amp = Amp::promote};
+  static constexpr OpTraits traits{.name = "Concat", .amp = Amp::promote, .complex = true};
   static constexpr auto fields =
       field_list(field("axis", &Concat::axis), field("comp_node", &Concat::comp_node));
 };
@@ -116,7 +116,7 @@ DECLARE_OP(Concat);
 struct Stack {
   std::int64_t axis = 0;
   std::optional<Device> comp_node{};
-  static constexpr OpTraits traits{.name = "Stack", .amp = Amp::promote};
+  static constexpr OpTraits traits{.name = "Stack", .amp = Amp::promote, .complex = true};
   static constexpr auto fields =
       field_list(field("axis", &Stack::axis), field("comp_node", &Stack::comp_node));
 };
@@ -132,7 +132,7 @@ struct Split {
   std::int64_t axis = 0;
   std::int64_t nsections = 0;
   Dims sizes{};
-  static constexpr OpTraits traits{.name = "Split", .fuse = Fuse::view};
+  static constexpr OpTraits traits{.name = "Split", .fuse = Fuse::view, .complex = true};
   static constexpr auto fields =
       field_list(field("axis", &Split::axis), field("nsections", &Split::nsections),
                  field("sizes", &Split::sizes));
@@ -146,7 +146,7 @@ DECLARE_OP(Split);
 // diagonal.
 struct Diag {
   std::int64_t k = 0;
-  static constexpr OpTraits traits{.name = "Diag"};
+  static constexpr OpTraits traits{.name = "Diag", .complex = true};
   static constexpr auto fields = field_list(field("k", &Diag::k));
 };
 Values execute(const Diag& op, Values& in);

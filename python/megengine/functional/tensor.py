@@ -14,10 +14,12 @@ from .. import _core
 from ..core.errors import named
 from ..core.ops import builtin
 from ..tensor import Tensor
+from .complex_numbers import complex, imag, polar, real
 
 __all__ = [
     "arange",
     "broadcast_to",
+    "complex",
     "concat",
     "cond_take",
     "copy",
@@ -29,6 +31,7 @@ __all__ = [
     "full",
     "full_like",
     "gather",
+    "imag",
     "indexing_one_hot",
     "linspace",
     "meshgrid",
@@ -36,6 +39,8 @@ __all__ = [
     "one_hot",
     "ones",
     "ones_like",
+    "polar",
+    "real",
     "repeat",
     "reshape",
     "roll",

@@ -95,7 +95,7 @@ class ArrayMethodMixin:
         return F.ceil(self)
 
     def __complex__(self) -> complex:
-        return complex(float(self))  # type: ignore[arg-type]
+        return complex(self.item())  # type: ignore[attr-defined]
 
     @property
     def T(self) -> Tensor:

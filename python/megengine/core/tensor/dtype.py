@@ -24,7 +24,9 @@ def _plain_array(data: Any) -> tuple[np.ndarray, bool]:
         return array.view(np.uint16), True
     if array.dtype.kind == "u" and array.dtype.itemsize >= 4:
         array = array.astype(np.int64)
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+    if array.dtype.kind not in "biufc" or array.dtype.itemsize > (
+        16 if array.dtype.kind == "c" else 8
+    ):
         raise TypeError(
             f"tensor: expected numbers or booleans, got {type(data).__name__} of dtype "
             f"{array.dtype}"
@@ -51,12 +53,12 @@ def is_bfloat16(dtype: Any) -> bool:
 
 
 def is_differentible_dtype(dtype: Any) -> bool:
-    """Whether tensors of a dtype have gradients: the float types.
+    """Whether tensors of a dtype have gradients: the float types and the complex ones.
 
     >>> is_differentible_dtype("float16"), is_differentible_dtype("int32")
     (True, False)
     """
-    return is_bfloat16(dtype) or np.dtype(dtype).kind == "f"
+    return is_bfloat16(dtype) or np.dtype(dtype).kind in "fc"
 
 
 def is_dtype_equal(a: Any, b: Any) -> bool:
