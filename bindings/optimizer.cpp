@@ -11,7 +11,7 @@
 namespace mge::py {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, StepRule>, 7> kRules{{
+constexpr std::array<std::pair<std::string_view, StepRule>, 8> kRules{{
     {"sgd", StepRule::sgd},
     {"sgd_momentum", StepRule::sgd_momentum},
     {"sgd_nesterov", StepRule::sgd_nesterov},
@@ -19,6 +19,7 @@ constexpr std::array<std::pair<std::string_view, StepRule>, 7> kRules{{
     {"adamw", StepRule::adamw},
     {"adagrad", StepRule::adagrad},
     {"adadelta", StepRule::adadelta},
+    {"lamb", StepRule::lamb},
 }};
 
 StepRule rule_named(const std::string& name) {
@@ -41,7 +42,7 @@ Value* state_of(const char* name, nb::handle state, nb::handle param, nb::handle
 }
 
 void step(const std::string& name, const std::string& rule, nb::list params, nb::dict state,
-          nb::tuple keys, StepOptions options) {
+          nb::tuple keys, nb::handle master, StepOptions options) {
   options.rule = rule_named(rule);
   const auto states = static_cast<std::size_t>(step_states(options.rule));
   const bool counts = step_counts(options.rule);
@@ -54,6 +55,10 @@ void step(const std::string& name, const std::string& rule, nb::list params, nb:
     PyTensor& tensor = tensor_of(param.ptr());
     if (!tensor.grad) continue;
     StepSlot slot{&tensor.value, tensor_of(tensor.grad).value};
+    if (!master.is_none()) {
+      slot.low = slot.param;
+      slot.param = state_of(name.c_str(), state, param, master);
+    }
     for (std::size_t i = 0; i < states; ++i) {
       slot.state[i] = state_of(name.c_str(), state, param, keys[i]);
     }
@@ -70,7 +75,8 @@ void bind_optimizer(nb::module_& m) {
       "optimizer_step",
       [](const std::string& name, const std::string& rule, nb::list params, nb::dict state,
          nb::tuple keys, double lr, double momentum, double weight_decay, double beta1,
-         double beta2, double eps, double lr_decay) {
+         double beta2, double eps, double lr_decay, bool bias_correction, bool always_adapt,
+         nb::object master) {
         StepOptions options;
         options.lr = lr;
         options.momentum = momentum;
@@ -79,13 +85,17 @@ void bind_optimizer(nb::module_& m) {
         options.beta2 = beta2;
         options.eps = eps;
         options.lr_decay = lr_decay;
-        step(name, rule, params, state, keys, options);
+        options.bias_correction = bias_correction;
+        options.always_adapt = always_adapt;
+        step(name, rule, params, state, keys, master, options);
       },
       nb::arg("name"), nb::arg("rule"), nb::arg("params"), nb::arg("state"), nb::arg("keys"),
       nb::arg("lr"), nb::arg("momentum") = 0.0, nb::arg("weight_decay") = 0.0,
       nb::arg("beta1") = 0.0, nb::arg("beta2") = 0.0, nb::arg("eps") = 0.0,
-      nb::arg("lr_decay") = 0.0,
-      "Steps every parameter that has a gradient; state[param][key] holds its state tensors.");
+      nb::arg("lr_decay") = 0.0, nb::arg("bias_correction") = true, nb::arg("always_adapt") = false,
+      nb::arg("master") = nb::none(),
+      "Steps every parameter that has a gradient; state[param][key] holds its state tensors. Where "
+      "there is a `master`, state[param][master] is stepped, and the parameter takes its value.");
 }
 
 }  // namespace mge::py

@@ -167,6 +167,9 @@ def optimizer_step(
     beta2: float = 0.0,
     eps: float = 0.0,
     lr_decay: float = 0.0,
+    bias_correction: bool = True,
+    always_adapt: bool = False,
+    master: str | None = None,
 ) -> None: ...
 def default_device() -> CompNode: ...
 def set_default_device(name: str, /) -> None: ...

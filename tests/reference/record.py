@@ -56,6 +56,23 @@ def vjp(f, *xs, **kw):
             dys.append(T(dy).astype(v.dtype))
         gm.backward(list(ys), dys)
     return (y,) + tuple(x.grad for x in follow)
+
+def train(make, steps=10, before=None, after=None):
+    "Three parameters after 1, 2, 3, 6 and all steps of the optimizer that `make` gives; its state."
+    ps = [Parameter(rand(1, 2, 3)), Parameter(rand(2, 4)), Parameter(rand(3, 1))]
+    opt = make(ps)
+    seen = []
+    for i in range(steps):
+        for k, p in enumerate(ps):
+            p.grad = T(rand(10 + 3 * i + k, *p.shape) * (1 + i % 3))
+        if before is not None:
+            before(opt, ps)
+        opt.step()
+        if after is not None:
+            after(opt, ps, i)
+        if i in (0, 1, 2, 5, steps - 1):
+            seen.append([p.numpy() for p in ps])
+    return seen, opt.state_dict()
 """
 
 

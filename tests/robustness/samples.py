@@ -320,5 +320,15 @@ def modules() -> list[Sample]:
         Sample("SGD", step(optim.SGD), lambda: [T([1.0, 2.0]), 0.1, 0.9, 0.1]),
         Sample("Adam", step(optim.Adam), lambda: [T([1.0, 2.0]), 0.1, (0.9, 0.99), 1e-8, 0.1]),
         Sample("AdamW", step(optim.AdamW), lambda: [T([1.0, 2.0]), 0.1, (0.9, 0.99), 1e-8, 0.1]),
+        Sample("Adagrad", step(optim.Adagrad), lambda: [T([1.0, 2.0]), 0.1, 0.1, 1e-8, 0.1]),
+        Sample("Adadelta", step(optim.Adadelta), lambda: [T([1.0, 2.0]), 0.1, 0.9, 1e-8, 0.1]),
+        Sample(
+            "LAMB", step(optim.LAMB), lambda: [T([1.0, 2.0]), 0.1, (0.9, 0.99), 1e-8, True, 0.1]
+        ),
+        Sample(
+            "LAMBFp16",
+            step(optim.LAMBFp16),
+            lambda: [T([1.0, 2.0]), 0.1, (0.9, 0.99), 1e-8, True, 0.1],
+        ),
     ]
     return out

@@ -27,12 +27,25 @@ struct StepNumbers {
   double weight_decay;  // AdamW: the share of p that goes, lr weight_decay
   double beta1, beta2;
   double eps;
-  double root_scale;  // Adam: 1 / sqrt(1 - beta2^step)
+  double root_scale;  // Adam, LAMB: 1 / sqrt(1 - beta2^step)
+  double mean_scale;  // LAMB: 1 / (1 - beta1^step); Adam has it in lr
+};
+
+// Sums of squares of a parameter and of its LAMB update.
+struct LambNorms {
+  double param = 0, update = 0;
 };
 
 MGE_DECLARE_SIMD(void, optimizer_step_f32,
                  (StepRule rule, const StepNumbers& numbers, const StepSpan& span));
 MGE_DECLARE_SIMD(void, optimizer_step_f64,
                  (StepRule rule, const StepNumbers& numbers, const StepSpan& span));
+
+// LAMB takes two passes: the moments and norms first, the parameter then, with lr times the ratio
+// of the norms as `numbers.lr`. The second reads the moments that the first wrote.
+MGE_DECLARE_SIMD(LambNorms, lamb_moments_f32, (const StepNumbers& numbers, const StepSpan& span));
+MGE_DECLARE_SIMD(LambNorms, lamb_moments_f64, (const StepNumbers& numbers, const StepSpan& span));
+MGE_DECLARE_SIMD(void, lamb_update_f32, (const StepNumbers& numbers, const StepSpan& span));
+MGE_DECLARE_SIMD(void, lamb_update_f64, (const StepNumbers& numbers, const StepSpan& span));
 
 }  // namespace mge::cpu

@@ -39,6 +39,10 @@ void check(const char* name, const StepOptions& options, const StepSlot& slot) {
   if (step_counts(options.rule) && slot.step->size() != 1) {
     fail_value(name, "expected one number as the count of steps, got shape ", slot.step->shape());
   }
+  if (slot.low && (!is_float(slot.low->dtype()) || slot.low->shape() != p.shape())) {
+    fail_value(name, "expected a float copy of the parameter's shape ", p.shape(), ", got ",
+               slot.low->dtype(), " of ", slot.low->shape());
+  }
 }
 
 // Whether v lies in memory as `strides` say; where an axis has one element its stride says nothing.
@@ -72,15 +76,19 @@ Value successor(const Value& v, DType dtype, const Strides& strides) {
 struct Job {
   Value in, grad, state_in[2];
   Value out, state[2];
-  Value step;
+  Value step, low;
   cpu::StepNumbers numbers;
   std::int64_t begin = 0;  // of its elements among those of all jobs
 };
 
 cpu::StepNumbers numbers_for(const StepOptions& o, double step) {
-  cpu::StepNumbers n{o.lr, o.momentum, o.weight_decay, o.beta1, o.beta2, o.eps, 1};
+  cpu::StepNumbers n{o.lr, o.momentum, o.weight_decay, o.beta1, o.beta2, o.eps, 1, 1};
   if (o.rule == StepRule::adam || o.rule == StepRule::adamw) {
     n.lr = o.lr / (1 - std::pow(o.beta1, step));
+    n.root_scale = 1 / std::sqrt(1 - std::pow(o.beta2, step));
+  }
+  if (o.rule == StepRule::lamb && o.bias_correction) {
+    n.mean_scale = 1 / (1 - std::pow(o.beta1, step));
     n.root_scale = 1 / std::sqrt(1 - std::pow(o.beta2, step));
   }
   if (o.rule == StepRule::adamw) n.weight_decay = o.lr * o.weight_decay;
@@ -105,6 +113,7 @@ Job prepare(const StepOptions& options, const StepSlot& slot) {
     step = *brought_to(*slot.step, DType::float64, row_major(slot.step->shape())).ptr<double>() + 1;
     job.step = full(slot.step->spec(), step);
   }
+  if (slot.low) job.low = successor(*slot.low, slot.low->dtype(), layout);
   job.numbers = numbers_for(options, step);
   return job;
 }
@@ -114,7 +123,7 @@ const char* at(const Value& v, std::int64_t element) {
 }
 char* mut_at(const Value& v, std::int64_t element) { return const_cast<char*>(at(v, element)); }
 
-void run(const StepOptions& options, const Job& job, std::int64_t begin, std::int64_t end) {
+cpu::StepSpan span_of(const Job& job, std::int64_t begin, std::int64_t end) {
   cpu::StepSpan span{};
   span.param_in = at(job.in, begin);
   span.param = mut_at(job.out, begin);
@@ -126,11 +135,77 @@ void run(const StepOptions& options, const Job& job, std::int64_t begin, std::in
     span.state[i] = mut_at(job.state[i], begin);
   }
   span.count = end - begin;
+  return span;
+}
+
+void run(StepRule rule, const Job& job, std::int64_t begin, std::int64_t end) {
+  const cpu::StepSpan span = span_of(job, begin, end);
   if (job.in.dtype() == DType::float64) {
-    MGE_DISPATCH(optimizer_step_f64)(options.rule, job.numbers, span);
+    MGE_DISPATCH(optimizer_step_f64)(rule, job.numbers, span);
   } else {
-    MGE_DISPATCH(optimizer_step_f32)(options.rule, job.numbers, span);
+    MGE_DISPATCH(optimizer_step_f32)(rule, job.numbers, span);
   }
+}
+
+// One pass over all jobs. Elements are independent, so any cut gives the same numbers.
+void run_all(StepRule rule, const std::vector<Job>& jobs) {
+  if (jobs.empty()) return;
+  const std::int64_t total = jobs.back().begin + jobs.back().in.size();
+  cpu::parallel_for(total, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    auto job = std::upper_bound(jobs.begin(), jobs.end(), begin,
+                                [](std::int64_t n, const Job& j) { return n < j.begin; }) -
+               1;
+    for (; job != jobs.end() && job->begin < end; ++job) {
+      const std::int64_t first = std::max(begin - job->begin, std::int64_t{0});
+      const std::int64_t last = std::min(end - job->begin, job->in.size());
+      if (first < last) run(rule, *job, first, last);
+    }
+  });
+}
+
+// Moments and norms of all jobs, then their parameters. Chunks are cut alike for any number of
+// threads, and their norms added in order.
+void run_lamb(std::vector<Job>& jobs) {
+  struct Chunk {
+    Job* job;
+    std::int64_t begin, end;
+    cpu::LambNorms norms;
+  };
+  std::vector<Chunk> chunks;
+  for (Job& job : jobs) {
+    for (std::int64_t i = 0; i < job.in.size(); i += kGrain) {
+      chunks.push_back({&job, i, std::min(i + kGrain, job.in.size()), {}});
+    }
+  }
+  const auto over_chunks = [&](auto&& f) {
+    const auto n = static_cast<std::int64_t>(chunks.size());
+    cpu::parallel_for(n, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        Chunk& c = chunks[static_cast<std::size_t>(i)];
+        f(c, span_of(*c.job, c.begin, c.end), c.job->in.dtype() == DType::float64);
+      }
+    });
+  };
+  over_chunks([](Chunk& c, const cpu::StepSpan& span, bool wide) {
+    c.norms = wide ? MGE_DISPATCH(lamb_moments_f64)(c.job->numbers, span)
+                   : MGE_DISPATCH(lamb_moments_f32)(c.job->numbers, span);
+  });
+  for (auto c = chunks.begin(); c != chunks.end();) {
+    Job* job = c->job;
+    cpu::LambNorms norms;
+    for (; c != chunks.end() && c->job == job; ++c) {
+      norms.param += c->norms.param;
+      norms.update += c->norms.update;
+    }
+    // A parameter of zeros, or one that would stay as it is, has no scale to adapt to.
+    if (norms.param != 0 && norms.update != 0) {
+      job->numbers.lr *= std::sqrt(norms.param) / std::sqrt(norms.update);
+    }
+  }
+  over_chunks([](Chunk& c, const cpu::StepSpan& span, bool wide) {
+    wide ? MGE_DISPATCH(lamb_update_f64)(c.job->numbers, span)
+         : MGE_DISPATCH(lamb_update_f32)(c.job->numbers, span);
+  });
 }
 
 }  // namespace
@@ -146,6 +221,7 @@ int step_states(StepRule rule) {
     case StepRule::adam:
     case StepRule::adamw:
     case StepRule::adadelta:
+    case StepRule::lamb:
       return 2;
   }
   return 0;
@@ -153,7 +229,7 @@ int step_states(StepRule rule) {
 
 bool step_counts(StepRule rule) {
   return rule == StepRule::adam || rule == StepRule::adamw || rule == StepRule::adagrad ||
-         rule == StepRule::adadelta;
+         rule == StepRule::adadelta || rule == StepRule::lamb;
 }
 
 void optimizer_step(const char* name, const StepOptions& options, std::span<const StepSlot> slots) {
@@ -166,23 +242,26 @@ void optimizer_step(const char* name, const StepOptions& options, std::span<cons
     jobs.back().begin = total;
     total += slot.param->size();
   }
-  // Nothing below raises. Elements are independent, so any cut gives the same numbers.
-  cpu::parallel_for(total, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    auto job = std::upper_bound(jobs.begin(), jobs.end(), begin,
-                                [](std::int64_t n, const Job& j) { return n < j.begin; }) -
-               1;
-    for (; job != jobs.end() && job->begin < end; ++job) {
-      const std::int64_t first = std::max(begin - job->begin, std::int64_t{0});
-      const std::int64_t last = std::min(end - job->begin, job->in.size());
-      if (first < last) run(options, *job, first, last);
-    }
-  });
+  // Nothing below raises.
+  if (options.rule != StepRule::lamb) {
+    run_all(options.rule, jobs);
+  } else if (options.weight_decay > 0 || options.always_adapt) {
+    run_lamb(jobs);
+  } else {
+    // Without the ratio of norms LAMB is Adam.
+    for (Job& job : jobs) job.numbers.lr *= job.numbers.mean_scale;
+    run_all(StepRule::adam, jobs);
+  }
   for (std::size_t i = 0; i < slots.size(); ++i) {
     Job& job = jobs[i];
     *slots[i].param = std::move(job.out);
     for (int k = 0; k < step_states(options.rule); ++k)
       *slots[i].state[k] = std::move(job.state[k]);
     if (job.step) *slots[i].step = std::move(job.step);
+    if (job.low) {
+      cpu::copy(slots[i].param->view(), job.low.mut());
+      *slots[i].low = std::move(job.low);
+    }
   }
 }
 

@@ -19,6 +19,8 @@ enum class StepRule : std::uint8_t {
   adamw,         // the same with d = g, after p -= lr weight_decay p
   adagrad,       // a += d^2;  p -= lr / (1 + (step - 1) lr_decay) d / sqrt(a + eps)
   adadelta,  // a = mean of d^2;  u = d sqrt((b + eps) / (a + eps));  b = mean of u^2;  p -= lr u
+  lamb,      // a, b = means of g and g^2;  u = a' / (sqrt(b') + eps) + weight_decay p;
+             // p -= lr |p| / |u| u, with norms over the whole parameter
 };
 
 struct StepOptions {
@@ -30,6 +32,8 @@ struct StepOptions {
   double beta2 = 0;
   double eps = 0;
   double lr_decay = 0;
+  bool bias_correction = true;  // LAMB's: whether a' and b' are a and b corrected as Adam's are
+  bool always_adapt = false;    // LAMB's: scale by |p| / |u| without weight decay too
 };
 
 // The number of state tensors that a rule has beside the count of steps.
@@ -43,6 +47,7 @@ struct StepSlot {
   Value grad;
   Value* state[2] = {nullptr, nullptr};
   Value* step = nullptr;  // 0-d, counts the steps taken before this one
+  Value* low = nullptr;   // takes the new value of the parameter in its own dtype
 };
 
 // Takes one step for all slots. Raises, with nothing changed, where shapes or dtypes do not fit.

@@ -101,7 +101,7 @@ class MapSampler(Sampler):
 
     def sample(self) -> Any:
         """The indices of an epoch, for all processes together."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} needs a method sample()")
 
     def scatter(self, indices: Sequence[int]) -> list[int]:
         """This process's share: every ``world_size``-th, of a list filled up from its start."""

@@ -42,7 +42,7 @@ class LRScheduler:
 
     def get_lr(self) -> list[float]:
         """The rate of each group in epoch ``current_epoch``, from ``base_lrs``."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} needs a method get_lr()")
 
     def step(self, epoch: int | None = None) -> None:
         """Goes to the next epoch, or to this one, and sets the rates."""
