@@ -36,6 +36,16 @@ def ints(*values: int) -> mge.Tensor:
     return T(np.array(values, "int32"))
 
 
+def rois() -> mge.Tensor:
+    """Three boxes in two images."""
+    return T([[0.0, 1, 1, 4, 4], [1.0, 0, 2, 5, 5], [1.0, 2, 0, 3, 5]])
+
+
+def deformable() -> list[Any]:
+    """Input, weight, offset and mask of a deformable convolution."""
+    return [data(2, 4, 6, 6), data(8, 4, 3, 3), data(2, 18, 6, 6), data(2, 9, 6, 6)]
+
+
 def functional() -> list[Sample]:
     """Functions of megengine.functional, by name."""
     x, w = (lambda: data(2, 3)), (lambda: data(2, 3))
@@ -121,6 +131,20 @@ def functional() -> list[Sample]:
         ("instance_norm", None, lambda: [image(), True, data(4), data(4), 1e-5]),
         ("embedding", None, lambda: [ints(0, 1), data(4, 3)]),
         ("dropout", None, lambda: [x(), 0.5, True]),
+        ("roi_align", F.vision.roi_align, lambda: [image(), rois(), (2, 3), "max", 1.0, 2, True]),
+        ("roi_align", F.vision.roi_align, lambda: [image(), rois(), 2, "average", 0.5, 0, False]),
+        ("roi_pooling", F.vision.roi_pooling, lambda: [image(), rois(), (2, 3), "max", 1.0]),
+        ("roi_pooling", F.vision.roi_pooling, lambda: [image(), rois(), 2, "average", 0.5]),
+        ("nms", F.vision.nms, lambda: [rois()[:, 1:], data(3), 0.5, 2]),
+        ("correlation", F.vision.correlation, lambda: [image(), image(), 3, 2, 1, 1, 2, True]),
+        ("correlation", F.vision.correlation, lambda: [image(), image(), 1, 2, 2, 2, 1, False]),
+        ("deformable_conv2d", None, lambda: [*deformable(), data(1, 8, 1, 1), 1, 1, 1, 1]),
+        ("deformable_conv2d", None, lambda: [*deformable(), None, (1, 1), (1, 1), (1, 1)]),
+        (
+            "deformable_psroi_pooling",
+            None,
+            lambda: [image(), rois(), data(3, 2, 2, 2), False, 2, 2, 2, 2, 1.0, 0.1],
+        ),
         ("cross_entropy", F.nn.cross_entropy, lambda: [x(), ints(0, 2), 1, True, 0.1, "mean"]),
         ("square_loss", F.nn.square_loss, lambda: [x(), w(), "mean"]),
         ("l1_loss", F.nn.l1_loss, lambda: [x(), w(), "mean"]),
@@ -280,10 +304,9 @@ def indexing() -> list[Sample]:
 def modules() -> list[Sample]:
     """Constructors of modules and optimizers followed by a call, all arguments open to bending."""
 
-    def build(cls: Any) -> Callable[..., Any]:
-        def call(inp: Any, *args: Any) -> Any:
-            m = cls(*args)
-            return m(inp)
+    def build(cls: Any, inputs: int = 1) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            return cls(*args[inputs:])(*args[:inputs])
 
         return call
 
@@ -306,6 +329,18 @@ def modules() -> list[Sample]:
         ("LeakyReLU", M.LeakyReLU, lambda: [data(2, 3), 0.1]),
     ]
     out = [Sample(n, build(c), a) for n, c, a in table]
+    out += [
+        Sample(
+            "DeformableConv2d",
+            build(M.DeformableConv2d, 3),
+            lambda: [image(), data(2, 18, 6, 6), data(2, 9, 6, 6), 4, 8, 3, 1, 1, 1, 1],
+        ),
+        Sample(
+            "DeformablePSROIPooling",
+            build(M.DeformablePSROIPooling, 3),
+            lambda: [image(), rois(), data(3, 2, 2, 2), False, 2, 2, 2, 2, 1.0, 0.1],
+        ),
+    ]
 
     def step(cls: Any) -> Callable[..., Any]:
         def call(grad: Any, *args: Any) -> Any:

@@ -14,6 +14,11 @@ from ..core.errors import named
 from ..core.ops import builtin
 from ..tensor import Tensor
 from .conv import conv1d, conv2d, conv3d, conv_transpose2d, conv_transpose3d
+from .detection import correlation as correlation
+from .detection import deformable_conv2d, deformable_psroi_pooling
+from .detection import nms as nms
+from .detection import roi_align as roi_align
+from .detection import roi_pooling as roi_pooling
 from .elemwise import (
     gelu,
     hsigmoid,
@@ -41,6 +46,8 @@ __all__ = [
     "conv3d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "deformable_conv2d",
+    "deformable_psroi_pooling",
     "dropout",
     "embedding",
     "gelu",

@@ -7,8 +7,17 @@ from .activation import GELU, LeakyReLU, PReLU, ReLU, Sigmoid, SiLU, Softmax
 from .adaptive_pooling import AdaptiveAvgPool2d, AdaptiveMaxPool2d
 from .batchnorm import BatchNorm1d, BatchNorm2d
 from .concat import Concat
-from .conv import Conv1d, Conv2d, Conv3d, ConvRelu2d, ConvTranspose2d, ConvTransposeRelu2d
+from .conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvRelu2d,
+    ConvTranspose2d,
+    ConvTransposeRelu2d,
+    DeformableConv2d,
+)
 from .conv_bn import ConvBn2d, ConvBnRelu2d, ConvTransposeBn2d, ConvTransposeBnRelu2d
+from .deformable_psroi_pooling import DeformablePSROIPooling
 from .dropout import Dropout
 from .elemwise import Elemwise
 from .embedding import Embedding

@@ -443,3 +443,85 @@ class ConvTransposeRelu2d(ConvTranspose2d):
     def forward(self, inp: Tensor) -> Tensor:
         """(N, in_channels, H, W) to (N, out_channels, H', W')."""
         return F.relu(self.calc_conv_transpose2d(inp, self.weight, self.bias))
+
+
+class DeformableConv2d(_ConvNd):
+    """A convolution whose taps are moved and scaled at every position: deformable convolution,
+    version 2 (Zhu et al., 2018).
+
+    Offsets and masks come with the input, most often from a convolution of it; see
+    :func:`~megengine.functional.nn.deformable_conv2d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: height and width of a kernel, an int or a pair.
+        stride: step between outputs, an int or a pair.
+        padding: zeros on each side, an int or a pair.
+        dilation: step between the pixels that a kernel meets, an int or a pair.
+        groups: number of parts into which channels are split; each meets only its own.
+        bias: whether to add a learned number to each output channel.
+        conv_mode: "cross_correlation", the only one supported.
+        compute_mode: "default", or "float32" to sum float16 in float32 (which happens anyway).
+
+    Shape:
+        - weight: (out_channels, in_channels, kh, kw), or (groups, out_channels // groups,
+          in_channels // groups, kh, kw) where ``groups`` is above 1
+        - bias: (1, out_channels, 1, 1)
+
+    >>> import megengine.functional as F
+    >>> conv = DeformableConv2d(3, 8, kernel_size=3, padding=1)
+    >>> conv(F.ones((2, 3, 6, 6)), F.zeros((2, 18, 6, 6)), F.ones((2, 9, 6, 6))).shape
+    (2, 8, 6, 6)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: IntOrTuple,
+        stride: IntOrTuple = 1,
+        padding: IntOrTuple = 0,
+        dilation: IntOrTuple = 1,
+        groups: int = 1,
+        bias: bool = True,
+        conv_mode: str = "cross_correlation",
+        compute_mode: str = "default",
+        **kwargs: Any,
+    ):
+        self.conv_mode = conv_mode
+        self.compute_mode = compute_mode
+        super().__init__(
+            in_channels,
+            out_channels,
+            _pair_nonzero(kernel_size),
+            _pair_nonzero(stride),
+            _pair(padding),
+            0,
+            _pair_nonzero(dilation),
+            groups,
+            bias,
+            **kwargs,
+        )
+
+    def calc_conv(
+        self, inp: Tensor, weight: Tensor, offset: Tensor, mask: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        """The convolution with these weights instead of the module's own."""
+        return F.deformable_conv2d(
+            inp,
+            weight,
+            offset,
+            mask,
+            bias,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.groups,
+            self.conv_mode,
+            self.compute_mode,
+        )
+
+    def forward(self, inp: Tensor, offset: Tensor, mask: Tensor) -> Tensor:
+        """(N, in, H, W), (N, 2 d kh kw, Ho, Wo), (N, d kh kw, Ho, Wo) to (N, out, Ho, Wo)."""
+        return self.calc_conv(inp, self.weight, offset, mask, self.bias)
