@@ -1,5 +1,4 @@
-"""Functions of object detection and of deformable networks: regions of interest, suppression of
-boxes, correlation, deformable convolution.
+"""Functions of object detection and of deformable networks.
 
 Found as ``F.vision.roi_align`` and so on. The examples assume ``import megengine.functional as F``.
 """
@@ -133,7 +132,7 @@ def roi_align(
         sample_height=samples[0],
         sample_width=samples[1],
     )
-    return apply(op, inp, rois)[0]  # type: ignore[no-any-return]
+    return apply(op, inp, rois)[0]
 
 
 @named
@@ -180,7 +179,7 @@ def roi_pooling(
         pooled_height=height,
         pooled_width=width,
     )
-    return apply(op, inp, rois)[0]  # type: ignore[no-any-return]
+    return apply(op, inp, rois)[0]
 
 
 @named
@@ -217,7 +216,9 @@ def nms(boxes: Tensor, scores: Tensor, iou_thresh: float, max_output: int | None
     most = n if max_output is None else _integer("nms", "max_output", max_output)
     if most < 0:
         raise ValueError(f"nms: expected max_output to be at least 0, got {max_output}")
-    op = _make("NMSKeep", iou_thresh=_number("nms", "iou_thresh", iou_thresh), max_output=min(n, most))
+    op = _make(
+        "NMSKeep", iou_thresh=_number("nms", "iou_thresh", iou_thresh), max_output=min(n, most)
+    )
     order = argsort(scores, descending=True)
     kept, count = apply(op, boxes[order].reshape(1, n, 4))
     return order[kept[0, : int(count)]]
@@ -245,13 +246,13 @@ def correlation(
     pad_size: int = 0,
     is_multiply: bool = True,
 ) -> Tensor:
-    """Compares windows of an image with windows of another that are moved, as FlowNet does
-    (Dosovitskiy et al., 2015).
+    """Compares windows of an image with those of another at other places (FlowNet, 2015).
 
-    Both images get ``pad_size`` zeros on each side. With ``r = max_displacement // stride2`` and
-    ``D = 2 r + 1``, channel ``(i + r) D + (j + r)`` of the output compares each window of the first
-    image with that of the second which is ``i * stride2`` rows and ``j * stride2`` columns away:
-    the mean over window and channels of the product, or of the absolute difference.
+    The correlation layer of Dosovitskiy et al. Both images get ``pad_size`` zeros on each side.
+    With ``r = max_displacement // stride2`` and ``D = 2 r + 1``, channel ``(i + r) D + (j + r)`` of
+    the output compares each window of the first image with that of the second which is
+    ``i * stride2`` rows and ``j * stride2`` columns away: the mean over window and channels of the
+    product, or of the absolute difference.
 
     Args:
         data1: ``(N, C, H, W)``, of a float dtype.
@@ -305,13 +306,13 @@ def deformable_conv2d(
     conv_mode: str = "cross_correlation",
     compute_mode: str = "default",
 ) -> Tensor:
-    """A convolution whose taps are moved and scaled at every output position: deformable
-    convolution, version 2 (Zhu et al., 2018).
+    """Deformable convolution, version 2: taps are moved and scaled at every output position.
 
-    Tap ``k`` of the ``kh kw`` taps reads the input at its usual place plus
-    ``offset[:, 2 k : 2 k + 2]`` rows and columns, by bilinear interpolation with zeros around the
-    input, and is multiplied by ``mask[:, k]``. The channels of ``inp`` may fall into ``d`` parts,
-    each with offsets and masks of its own, one part after another. Not differentiable twice.
+    Of Zhu et al., "Deformable ConvNets v2", 2018. Tap ``k`` of the ``kh kw`` taps reads the input
+    at its usual place plus ``offset[:, 2 k : 2 k + 2]`` rows and columns, by bilinear interpolation
+    with zeros around the input, and is multiplied by ``mask[:, k]``. The channels of ``inp`` may
+    fall into ``d`` parts, each with offsets and masks of its own, one part after another. Not
+    differentiable twice.
 
     Args:
         inp: ``(N, in, H, W)``, of a float dtype.
@@ -399,7 +400,7 @@ def deformable_psroi_pooling(
         trans_std: what ``trans`` is multiplied by.
 
     Returns:
-        ``(K, C, pooled_h, pooled_w)``, in the dtype that ``inp``, ``rois`` and ``trans`` promote to.
+        ``(K, C, pooled_h, pooled_w)``, in the dtype that all three operands promote to.
 
     Raises:
         IndexError: if a box names an image that is not there.

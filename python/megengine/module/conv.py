@@ -446,8 +446,7 @@ class ConvTransposeRelu2d(ConvTranspose2d):
 
 
 class DeformableConv2d(_ConvNd):
-    """A convolution whose taps are moved and scaled at every position: deformable convolution,
-    version 2 (Zhu et al., 2018).
+    """Deformable convolution, version 2 (Zhu et al., 2018): taps are moved and scaled.
 
     Offsets and masks come with the input, most often from a convolution of it; see
     :func:`~megengine.functional.nn.deformable_conv2d`.

@@ -10,8 +10,9 @@ from .module import Module
 
 
 class DeformablePSROIPooling(Module):
-    """Pools boxes whose bins are moved by learned offsets; see
-    :func:`~megengine.functional.nn.deformable_psroi_pooling`.
+    """Pools boxes whose bins are moved by learned offsets.
+
+    See :func:`~megengine.functional.nn.deformable_psroi_pooling`.
 
     Args:
         no_trans: leave the bins where they are.

@@ -93,15 +93,15 @@ def on_image(channels: int, count: int = 5, h: int = 9, w: int = 11, images: int
     ]
 
 
-EMPTY_ROIS = (
-    lambda: [
+def empty_rois() -> list[list[Array]]:
+    """Images and boxes without elements."""
+    return [
         [np.ones((2, 3, 4, 4)), np.zeros((0, 5))],
         [np.zeros((2, 0, 4, 4)), np.zeros((3, 5))],
         [np.zeros((2, 3, 0, 4)), np.zeros((3, 5))],
         [np.zeros((0, 3, 4, 4)), np.zeros((3, 5))],
         [np.zeros((0, 3, 4, 4)), np.zeros((0, 5))],
     ]
-)
 
 
 def roi_align_records() -> list[Record]:
@@ -132,7 +132,7 @@ def roi_align_records() -> list[Record]:
                 ops=("ROIAlign", "ROIAlignBackward", *max_ops),
                 tol=MEAN,
                 grad=(0,),
-                empty=EMPTY_ROIS,
+                empty=empty_rois,
                 large=on_image(64, 40, 40, 30),
             )
         )
@@ -175,7 +175,7 @@ def roi_pooling_records() -> list[Record]:
             ops=("ROIPooling", "ROIPoolingBackward", *pick),
             tol=MEAN,
             grad=(0,),
-            empty=EMPTY_ROIS,
+            empty=empty_rois,
             large=on_image(64, 40, 40, 30),
         )
         for mode, pick in (("max", ("ROIPoolingPick",)), ("average", ()))
@@ -248,7 +248,9 @@ def correlation_ref(k: int, far: int, s1: int, s2: int, pad: int, multiply: bool
         if h < 1 or w < 1:
             raise ValueError("no window")
         reach = far // s2
-        moves = [(y * s2, x * s2) for y in range(-reach, reach + 1) for x in range(-reach, reach + 1)]
+        moves = [
+            (y * s2, x * s2) for y in range(-reach, reach + 1) for x in range(-reach, reach + 1)
+        ]
         out = np.zeros((len(a), len(moves), h, w))
         for d, (dy, dx) in enumerate(moves):
             for i, j in np.ndindex(h, w):
