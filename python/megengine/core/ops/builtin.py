@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _camel(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
 def _assign(self: OpDef, name: str, value: Any) -> None:
