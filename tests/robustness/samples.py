@@ -12,6 +12,8 @@ import megengine as mge
 import megengine.functional as F
 import megengine.module as M
 import megengine.optimizer as optim
+from megengine.core._imperative_rt.core2 import apply
+from megengine.core.ops import builtin
 
 T = mge.tensor
 
@@ -301,6 +303,36 @@ def indexing() -> list[Sample]:
     return out
 
 
+def recurrent() -> list[Sample]:
+    """The ops of recurrent networks, and modules with a state."""
+
+    def state(net: Any) -> Callable[..., Any]:
+        return lambda x, h, c: net(x, (h, c))
+
+    def op(kind: Any) -> Callable[..., Any]:
+        return lambda fields, *inputs: apply(kind(**fields), *inputs)
+
+    fields = {"hidden_size": 4, "num_layers": 2}
+    return [
+        Sample(
+            "LSTM-state",
+            state(M.LSTM(3, 4, 2)),
+            lambda: [data(5, 2, 3), data(2, 2, 4), data(2, 2, 4)],
+        ),
+        Sample("LSTMCell-state", state(M.LSTMCell(3, 4)), lambda: [data(2, 3)] + [data(2, 4)] * 2),
+        Sample(
+            "builtin.LSTM",
+            op(builtin.LSTM),
+            lambda: [fields, data(5, 2, 3), data(2, 2, 4), data(2, 2, 4), data(16, 19)],
+        ),
+        Sample(
+            "builtin.RNN",
+            op(builtin.RNN),
+            lambda: [fields, data(5, 2, 3), data(2, 2, 4), data(4, 19)],
+        ),
+    ]
+
+
 def modules() -> list[Sample]:
     """Constructors of modules and optimizers followed by a call, all arguments open to bending."""
 
@@ -314,7 +346,11 @@ def modules() -> list[Sample]:
     table: list[tuple[str, Any, Callable[[], list[Any]]]] = [
         ("Conv2d", M.Conv2d, lambda: [image(), 4, 8, 3, 1, 1, 1, 1]),
         ("ConvTranspose2d", M.ConvTranspose2d, lambda: [image(), 4, 8, 3, 1, 1]),
+        ("LSTM", M.LSTM, lambda: [data(5, 2, 3), 3, 4, 2, True, False, 0.1, True]),
+        ("LSTMCell", M.LSTMCell, lambda: [data(2, 3), 3, 4]),
         ("Linear", M.Linear, lambda: [data(2, 3), 3, 4]),
+        ("RNN", M.RNN, lambda: [data(5, 2, 3), 3, 4, 2, True, True, 0.1, True]),
+        ("RNNCell", M.RNNCell, lambda: [data(2, 3), 3, 4, True, "relu"]),
         ("BatchNorm2d", M.BatchNorm2d, lambda: [image(), 4, 1e-5, 0.9]),
         ("BatchNorm1d", M.BatchNorm1d, lambda: [data(2, 3), 3]),
         ("LayerNorm", M.LayerNorm, lambda: [data(2, 3), 3, 1e-5]),
@@ -341,6 +377,7 @@ def modules() -> list[Sample]:
             lambda: [image(), rois(), data(3, 2, 2, 2), False, 2, 2, 2, 2, 1.0, 0.1],
         ),
     ]
+    out += recurrent()
 
     def step(cls: Any) -> Callable[..., Any]:
         def call(grad: Any, *args: Any) -> Any:

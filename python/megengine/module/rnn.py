@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from .. import functional as F
-from .._core import OpDef
 from ..core._imperative_rt.core2 import apply
 from ..core.ops import builtin
 from ..tensor import Parameter, Tensor
@@ -20,6 +19,7 @@ from .module import Module
 
 __all__ = ["LSTM", "RNN", "LSTMCell", "RNNCell"]
 
+MOST_LAYERS = 4096
 NONLINEARITIES = ("tanh", "relu", "identity")
 
 
@@ -126,9 +126,7 @@ class RNNCell(RNNCellBase):
             hx = _zeros(input, input.shape[0], self.hidden_size)
         _check_tensor("RNNCell", "the hidden state", hx)
         op = builtin.RNNCell(nonlineMode=self.nonlinearity)
-        return apply(
-            op, input, self.weight_ih, self.bias_ih, hx, self.weight_hh, self.bias_hh
-        )[0]
+        return apply(op, input, self.weight_ih, self.bias_ih, hx, self.weight_hh, self.bias_hh)[0]
 
 
 class LSTMCell(RNNCellBase):
@@ -216,8 +214,10 @@ class RNNBase(Module):
         _check_size(name, "input_size", input_size)
         _check_size(name, "hidden_size", hidden_size)
         _check_size(name, "num_layers", num_layers)
-        if num_layers < 1:
-            raise IndexError(f"{name}: expected num_layers of at least 1, got {num_layers}")
+        if not 1 <= num_layers <= MOST_LAYERS:
+            raise ValueError(
+                f"{name}: expected num_layers between 1 and {MOST_LAYERS}, got {num_layers}"
+            )
         if not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
             raise ValueError(
                 "Dropout should be a float in [0, 1], which indicates the probability of an "
@@ -435,11 +435,11 @@ class LSTM(RNNBase):
         return LSTMCell(self._cell_input_size(layer), self.hidden_size, self.bias)
 
     def init_hidden(self, batch_size: int) -> tuple[Tensor, Tensor]:
-        """(h, c), zeros of shape (num_layers * directions, batch_size, hidden_size) each."""
+        """Zeros, (h, c) of shape (num_layers * directions, batch_size, hidden_size) each."""
         return self._zero_state(batch_size), self._zero_state(batch_size)
 
     def get_output_from_hidden(self, hx: tuple[Tensor, Tensor]) -> Tensor:
-        """h of (h, c)."""
+        """The hidden state, of (h, c)."""
         return hx[0]
 
     def apply_op(

@@ -143,7 +143,14 @@ def network_record(
 def cell_inputs(gates: int, states: int, batch: int, inputs: int, hidden: int) -> Any:
     def make(rng: np.random.Generator) -> list[Array]:
         rows = gates * hidden
-        shapes = [(batch, inputs), (rows, inputs), (rows,), (batch, hidden), (rows, hidden), (rows,)]
+        shapes = [
+            (batch, inputs),
+            (rows, inputs),
+            (rows,),
+            (batch, hidden),
+            (rows, hidden),
+            (rows,),
+        ]
         shapes += [(batch, hidden)] * (states - 1)
         return [rng.standard_normal(s) * 0.7 for s in shapes]
 
