@@ -194,7 +194,13 @@ Values grad(const Linear&, const GradArgs& g) {
   const Value flat_dy = rows(dy, n);
   Values out(g.in_specs.size());
   if (g.need(0)) out[0] = matmul(dy, g.inputs[1]);
-  if (g.need(1)) out[1] = matmul(flat_dy, rows(g.inputs[0], n), true, false);
+  if (g.need(1)) {
+    // In the order that the weight has in memory, so that nothing is copied on the way back.
+    const Value flat_x = rows(g.inputs[0], n);
+    const Strides& w = g.in_specs[1].strides;
+    out[1] = w[0] < w[1] ? transpose(matmul(flat_x, flat_dy, true, false), {1, 0})
+                         : matmul(flat_dy, flat_x, true, false);
+  }
   if (out.size() > 2 && g.need(2)) out[2] = sum(flat_dy, Dims{0}, false);
   return out;
 }

@@ -4,6 +4,7 @@ Losses are found as ``F.nn.cross_entropy`` and ``F.loss.cross_entropy``.
 """
 
 from . import elemwise, loss, math, metric, nn, tensor, vision
+from .attention import *
 from .complex_numbers import *
 from .conv import *
 from .elemwise import *

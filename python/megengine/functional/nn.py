@@ -13,6 +13,7 @@ from .._core import OpDef, apply, call
 from ..core.errors import named
 from ..core.ops import builtin
 from ..tensor import Tensor
+from .attention import multi_head_attention, scaled_dot_product_attention
 from .conv import conv1d, conv2d, conv3d, conv_transpose2d, conv_transpose3d
 from .detection import correlation as correlation
 from .detection import deformable_conv2d, deformable_psroi_pooling
@@ -65,6 +66,7 @@ __all__ = [
     "logsoftmax",
     "logsumexp",
     "max_pool2d",
+    "multi_head_attention",
     "normalize",
     "one_hot",
     "pad",
@@ -72,6 +74,7 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
+    "scaled_dot_product_attention",
     "sigmoid",
     "silu",
     "softmax",
