@@ -177,6 +177,22 @@ def test_20_a_fully_masked_row_of_softmax() -> None:
     same(grad[0], [0.1966119, -0.1966119], tol=1e-6)
 
 
+@pytest.mark.parametrize("weights", [False, True])
+def test_20_attention_of_a_query_that_sees_nothing(weights: bool) -> None:
+    net = M.MultiHeadAttention(8, 2)
+    x = mge.random.normal(size=(2, 4, 8))
+    mask = np.zeros((4, 4), bool)
+    mask[1] = True
+    gm = GradManager().attach([*net.parameters(), x])
+    with gm:
+        y, _ = net(x, x, x, attn_mask=T(mask), need_weights=weights)
+        gm.backward((y[:, 0] + y[:, 2:].sum(axis=1)).sum())
+    assert np.isfinite(y.numpy()).all()
+    for p in (*net.parameters(), x):
+        assert np.isfinite(p.grad.numpy()).all()
+        assert np.abs(p.grad.numpy()).max() > 0
+
+
 def test_22_binary_cross_entropy_of_certain_probabilities() -> None:
     x, label = T([1.0, 0.0]), T([1.0, 0.0])
     gm = GradManager().attach([x])

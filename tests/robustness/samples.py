@@ -147,6 +147,16 @@ def functional() -> list[Sample]:
             None,
             lambda: [image(), rois(), data(3, 2, 2, 2), False, 2, 2, 2, 2, 1.0, 0.1],
         ),
+        (
+            "multi_head_attention",
+            None,
+            lambda: [data(2, 3, 4), data(2, 3, 4), data(2, 3, 4), 4, 2, 0.1, 0.1, data(64)],
+        ),
+        (
+            "scaled_dot_product_attention",
+            None,
+            lambda: [data(2, 3, 4), data(2, 5, 4), data(2, 5, 4), data(3, 5), 0.1, True, 0.5],
+        ),
         ("cross_entropy", F.nn.cross_entropy, lambda: [x(), ints(0, 2), 1, True, 0.1, "mean"]),
         ("square_loss", F.nn.square_loss, lambda: [x(), w(), "mean"]),
         ("l1_loss", F.nn.l1_loss, lambda: [x(), w(), "mean"]),
@@ -359,6 +369,11 @@ def modules() -> list[Sample]:
         ("MaxPool2d", M.MaxPool2d, lambda: [image(), 2, 2, 0]),
         ("AvgPool2d", M.AvgPool2d, lambda: [image(), 2, 2, 0]),
         ("AdaptiveAvgPool2d", M.AdaptiveAvgPool2d, lambda: [image(), 2]),
+        (
+            "MultiHeadAttention",
+            lambda *a: lambda x: M.MultiHeadAttention(*a)(x, x, x),
+            lambda: [data(2, 3, 4), 4, 2, 0.1, 0.1, True, True, True],
+        ),
         ("Dropout", M.Dropout, lambda: [data(2, 3), 0.5]),
         ("Embedding", M.Embedding, lambda: [ints(0, 1), 4, 3]),
         ("Softmax", M.Softmax, lambda: [data(2, 3), 1]),

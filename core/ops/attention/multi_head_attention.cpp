@@ -20,8 +20,9 @@ struct Plan {
   std::size_t masks = 0;  // how many, from input 4 on
   bool bias_kv = false;   // the last two inputs
   std::int64_t images, queries, keys, extra_keys;
-  std::int64_t qk_width, v_width, out_width;
-  std::array<std::int64_t, 8> sizes;  // of the parts of the weights
+  std::int64_t k_width, v_width;        // of what attention gets as keys and values
+  std::int64_t heads_width, out_width;  // of all heads, and of y
+  std::array<std::int64_t, 8> sizes;    // of the parts of the weights
   std::int64_t all_keys() const { return keys + extra_keys; }
 };
 
@@ -47,11 +48,13 @@ void check_sizes(const MultiHeadAttn& op) {
   const std::int64_t sizes[] = {op.embeding_size, op.k_size,     op.v_size,    op.qproj_size,
                                 op.kproj_size,    op.vproj_size, op.oproj_size};
   for (const std::int64_t n : sizes) {
-    if (n < 0 || n > (std::int64_t{1} << 31)) {
-      fail_value(kName, "expected sizes from 0 to 2^31, got ", n);
+    if (n < 0 || n > (1 << 21)) {
+      fail_value(kName, "expected sizes from 0 to 2^21, got ", n);
     }
   }
-  if (op.num_heads < 1) fail_value(kName, "expected one head or more, got ", op.num_heads);
+  if (op.num_heads < 1 || op.num_heads > (1 << 20)) {
+    fail_value(kName, "expected 1 to 2^20 heads, got ", op.num_heads);
+  }
   if (op.input_order != 0) {
     fail_value(kName, "expected input_order 0, the only one there is, got ", op.input_order);
   }
@@ -85,26 +88,34 @@ Plan plan(const MultiHeadAttn& op, const Specs& in) {
   check_operand("key", k, p.images, p.keys, op.k_size);
   check_operand("value", v, p.images, p.keys, op.v_size);
   p.extra_keys = (p.bias_kv ? 1 : 0) + (op.add_zero_attn ? 1 : 0);
-  p.qk_width = op.qproj_size ? op.qproj_size : op.embeding_size;
-  const std::int64_t k_width = op.kproj_size ? op.kproj_size : op.k_size;
+  const std::int64_t heads = op.num_heads;
+  for (const std::int64_t n : {op.qproj_size, op.kproj_size, op.vproj_size}) {
+    if (n % heads != 0)
+      fail_value(kName, "expected projections that ", heads, " heads divide, got ", n);
+  }
+  // A head's share of what is projected; all of what is not.
+  const auto share = [&](std::int64_t projected, std::int64_t whole) {
+    return projected ? projected / heads : whole;
+  };
+  const std::int64_t q_depth = share(op.qproj_size, op.embeding_size);
+  const std::int64_t k_depth = share(op.kproj_size, op.k_size);
+  if (q_depth != k_depth) {
+    fail_value(kName, "expected heads whose queries and keys are of one width, got ", q_depth,
+               " and ", k_depth);
+  }
+  p.k_width = op.kproj_size ? op.kproj_size : op.k_size;
   p.v_width = op.vproj_size ? op.vproj_size : op.v_size;
-  p.out_width = op.oproj_size ? op.oproj_size : p.v_width;
-  if (p.qk_width != k_width) {
-    fail_value(kName, "expected queries and keys of one width, got ", p.qk_width, " and ", k_width);
-  }
-  if (p.qk_width % op.num_heads != 0 || p.v_width % op.num_heads != 0) {
-    fail_value(kName, "expected widths that ", op.num_heads, " heads divide, got ", p.qk_width,
-               " and ", p.v_width);
-  }
+  p.heads_width = heads * share(op.vproj_size, op.v_size);
+  p.out_width = op.oproj_size ? op.oproj_size : p.heads_width;
   p.sizes = {op.embeding_size * op.qproj_size,
              op.k_size * op.kproj_size,
              op.v_size * op.vproj_size,
-             p.v_width * op.oproj_size,
+             p.heads_width * op.oproj_size,
              op.qbias && op.qproj_size ? op.qproj_size : 0,
              op.kbias && op.kproj_size ? op.kproj_size : 0,
              op.vbias && op.vproj_size ? op.vproj_size : 0,
              op.obias && op.oproj_size ? op.oproj_size : 0};
-  std::int64_t total = 0;  // sizes are at most 2^62: checked one by one
+  std::int64_t total = 0;  // each at most 2^62: added up only as far as there are weights
   for (const std::int64_t n : p.sizes) {
     if (n > w.size() - total) {
       total = -1;
@@ -123,8 +134,8 @@ Plan plan(const MultiHeadAttn& op, const Specs& in) {
   }
   if (p.bias_kv) {
     const std::size_t at = in.size() - 2;
-    if (in[at].size() != p.qk_width || in[at + 1].size() != p.v_width) {
-      fail_value(kName, "expected bias_k and bias_v of ", p.qk_width, " and ", p.v_width,
+    if (in[at].size() != p.k_width || in[at + 1].size() != p.v_width) {
+      fail_value(kName, "expected bias_k and bias_v of ", p.k_width, " and ", p.v_width,
                  " values, got shapes ", in[at].shape, " and ", in[at + 1].shape);
     }
   }
@@ -223,9 +234,13 @@ Value project(const Value& x, const Value& weight, const Value& bias, std::int64
   return bias.size() ? call(Linear{}, x, w, bias) : call(Linear{}, x, w);
 }
 
-// (images, rows, width) as (images, heads, rows, width / heads)
-Value heads_of(const Value& x, std::int64_t heads) {
+// (images, rows, width) as (images, heads, rows, width / heads); or, where it is not projected,
+// whole for every head.
+Value heads_of(const Value& x, std::int64_t heads, bool projected) {
   const Shape& s = x.shape();
+  if (!projected) {
+    return broadcast_to(reshape(x, Shape{s[0], 1, s[1], s[2]}), Shape{s[0], heads, s[1], s[2]});
+  }
   return transpose(reshape(x, Shape{s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
 }
 
@@ -308,10 +323,11 @@ Values decompose(const MultiHeadAttn& op, const Values& in) {
   v = with_rows(v, p.bias_kv ? in[in.size() - 1] : Value(), op.add_zero_attn);
   bool causal = false;
   const Values masks = masks_of(op, p, in, causal);
-  const Attended a =
-      attend(op, heads_of(q, op.num_heads), heads_of(k, op.num_heads), heads_of(v, op.num_heads),
-             masks, causal, op.training ? op.attn_prob : 0);
-  Value y = reshape(transpose(a.y, {0, 2, 1, 3}), Shape{p.images, p.queries, p.v_width});
+  const Attended a = attend(op, heads_of(q, op.num_heads, op.qproj_size > 0),
+                            heads_of(k, op.num_heads, op.kproj_size > 0),
+                            heads_of(v, op.num_heads, op.vproj_size > 0), masks, causal,
+                            op.training ? op.attn_prob : 0);
+  Value y = reshape(transpose(a.y, {0, 2, 1, 3}), Shape{p.images, p.queries, p.heads_width});
   y = project(y, w[3], w[7], op.oproj_size);
   if (op.training && op.out_prob > 0) y = call_all(Dropout{op.out_prob, op.handle}, {y})[0];
   if (op.reslink) y = add(y, in[0]);

@@ -22,9 +22,10 @@ namespace mge {
 // masks: of shape (2, queries), the first key that a query sees and the one after its last; and of
 // shape (2, images), how many queries and keys of an image count.
 //
-// bias_k and bias_v, (1, 1, width), are one more key and value after the projection, and so are the
-// zeros that add_zero_attn asks for. The attention weights, (images * heads, queries, keys), after
-// dropout, are there where need_weights asks for them and else empty, as the last two outputs are.
+// bias_k and bias_v, (1, 1, kproj_size) and (1, 1, vproj_size), are one more key and value after
+// the projection, and so are the zeros that add_zero_attn asks for. The attention weights, (images
+// * heads, queries, keys), after dropout, are there where need_weights asks for them and else
+// empty, as the last two outputs are.
 struct MultiHeadAttn {
   enum class AttnMaskType : std::uint8_t {
     NO_MASK,

@@ -19,8 +19,10 @@ _op = lru_cache(maxsize=4096)
 
 
 def _float_tensor(name: str, what: str, value: Tensor) -> Tensor:
+    if value is None:
+        raise TypeError(f"{name}: expected {what} of a float dtype, got None")
     out = value if isinstance(value, Tensor) else Tensor(value)
-    if out.dtype.kind in "biu" and "float" not in str(out.dtype):
+    if "float" not in str(out.dtype):
         raise TypeError(f"{name}: expected {what} of a float dtype, got {out.dtype}")
     return out
 
@@ -34,7 +36,7 @@ def _is_mask(mask: Tensor) -> bool:
     return mask.dtype == bool or "float" in str(mask.dtype)
 
 
-# ---- one attention --------------------------------------------------------------------------------
+# ---- one attention -----------------------------------------------------------------------------
 
 
 @_op
@@ -152,7 +154,7 @@ def _broadcast_mask(name: str, mask: Tensor, weights: tuple[int, ...]) -> Tensor
     return out.reshape(*(1,) * (4 - len(padded)), *padded)
 
 
-# ---- several heads --------------------------------------------------------------------------------
+# ---- several heads -----------------------------------------------------------------------------
 
 
 @_op
@@ -197,7 +199,8 @@ def multi_head_attention(
         h_i = \mathrm{softmax}(s\, q_i k_i^T + m)\, v_i, \quad
         (q, k, v) = (Q W_Q + b_Q, K W_K + b_K, V W_V + b_V)
 
-    with :math:`s = 1 / \sqrt{E / H}`. Without ``need_weights`` the ``(L, S)`` matrix of weights is
+    with :math:`s = 1 / \sqrt{E / H}`, or :math:`1 / \sqrt{E}` for queries that are not projected.
+    Without ``need_weights`` the ``(L, S)`` matrix of weights is
     never held, forward or backward.
 
     Args:
@@ -210,7 +213,8 @@ def multi_head_attention(
         out_drop: the probability with which each element of the output is dropped.
         io_weight_bias: the matrices :math:`W_Q, W_K, W_V, W_O`, each ``(in, out)``, then the
             biases, all flat and one behind the other. None where there are none of them.
-        qproj_size: columns of :math:`W_Q`. 0 leaves the projection out; None is ``embed_dim``.
+        qproj_size: columns of :math:`W_Q`, shared out to the heads; None is ``embed_dim``. 0
+            leaves the projection out: every head gets all of the queries.
         kproj_size: the same of :math:`W_K`.
         vproj_size: the same of :math:`W_V`.
         oproj_size: the same of :math:`W_O`.
@@ -222,8 +226,8 @@ def multi_head_attention(
         bias_v: ``(1, 1, width)``, its value.
         add_zero_attn: one more key and value of zeros.
         key_padding_mask: ``(N, S)``, or ``(S,)`` for inputs of two axes: keys to leave out.
-        attn_mask: ``(L, S)``, or ``(N * H, L, S)``. In both masks True hides a key; floats are added
-            to the scores.
+        attn_mask: ``(L, S)``, or ``(N * H, L, S)``. In both masks True hides a key; floats are
+            added to the scores.
         need_weights: return the weights too.
         average_attn_weights: their mean over the heads.
         is_causal: query i sees the keys 0 to i alone. A hint that ``attn_mask`` says so where that
@@ -235,7 +239,7 @@ def multi_head_attention(
         training: whether to drop at all.
 
     Returns:
-        ``(N, L, oproj_size)``, as wide as the values without :math:`W_O`; and None, or the weights
+        ``(N, L, oproj_size)``, as wide as all heads without :math:`W_O`; and None, or the weights
         after dropout, ``(N * H, L, S)``, averaged ``(N, L, S)``. A query that sees no key attends
         to nothing: its heads are 0, and its gradients finite.
 
@@ -273,6 +277,8 @@ def multi_head_attention(
     )
     if is_causal and attn_mask is None:
         mask_type = "DEFAULT_MASK"
+    queries = int(embed_dim if qproj_size is None else qproj_size)
+    head_dim = embed_dim // num_heads if queries else embed_dim
     biases = [] if bias_k is None or bias_v is None else [bias_k, bias_v]
     combination = {(0, 0): "NONE", (1, 0): "ONLY_MASK", (0, 1): "ONLY_BIASKV", (1, 1): "ALL"}
     op = _multi_head_op(
@@ -280,7 +286,7 @@ def multi_head_attention(
         embeding_size=int(embed_dim),
         k_size=_shape(k)[2],
         v_size=_shape(v)[2],
-        qproj_size=int(embed_dim if qproj_size is None else qproj_size),
+        qproj_size=queries,
         kproj_size=int(embed_dim if kproj_size is None else kproj_size),
         vproj_size=int(embed_dim if vproj_size is None else vproj_size),
         oproj_size=int(embed_dim if oproj_size is None else oproj_size),
@@ -288,7 +294,7 @@ def multi_head_attention(
         kbias=bool(kbias),
         vbias=bool(vbias),
         obias=bool(obias),
-        sm_scaler=1 / math.sqrt(max(embed_dim // num_heads, 1)),
+        sm_scaler=1 / math.sqrt(max(head_dim, 1)),
         attn_mask_type=mask_type,
         tensor_combination_type=combination[bool(masks), bool(biases)],
         add_zero_attn=bool(add_zero_attn),
@@ -334,8 +340,8 @@ def _masks(
         return [attn_mask, key_padding_mask], "CUDNN_STYLE_MASK"
     masks = []
     if attn_mask is not None:
-        mask = _checked_mask(name, "attn_mask", attn_mask, ((length, keys), (n * heads, length, keys)))
-        masks.append(mask)
+        shapes = ((length, keys), (n * heads, length, keys))
+        masks.append(_checked_mask(name, "attn_mask", attn_mask, shapes))
     if key_padding_mask is not None:
         wanted = (n, keys) if batched else (keys,)
         mask = _checked_mask(name, "key_padding_mask", key_padding_mask, (wanted,))

@@ -16,7 +16,7 @@ from .module import Module
 class MultiHeadAttention(Module):
     r"""Attention of several heads with learned projections.
 
-    See :func:`megengine.functional.nn.multi_head_attention` for what is computed, and for the masks.
+    See :func:`megengine.functional.nn.multi_head_attention` for what is computed, and the masks.
 
     Args:
         embed_dim: E, the width of the queries, of all projections and of the output.
@@ -96,9 +96,9 @@ class MultiHeadAttention(Module):
         return self.embed_dim, self.kdim, self.vdim, self.embed_dim
 
     def reset_parameters(self) -> None:
-        """Draws each matrix uniformly as Glorot and Bengio say, and sets the biases to 0.
+        r"""Draws each matrix uniformly as Glorot and Bengio say, and sets the biases to 0.
 
-        That is within :math:`\\pm\\sqrt{6 / (in + out)}`. ``bias_k`` and ``bias_v`` are drawn from
+        That is within :math:`\pm\sqrt{6 / (in + out)}`. ``bias_k`` and ``bias_v`` are drawn from
         :math:`N(0, 1 / E)`.
         """
         parts = []
