@@ -22,12 +22,7 @@ ConvAttrs attrs_of(const T& op) {
             op.mode,
             op.sparse};
   } else {
-    return {2,
-            {op.stride_h, op.stride_w, 1},
-            {op.pad_h, op.pad_w, 0},
-            {op.dilate_h, op.dilate_w, 1},
-            op.mode,
-            op.sparse};
+    return conv_attrs_2d(op);
   }
 }
 
@@ -52,10 +47,6 @@ To with_attrs_of(const From& from) {
 }
 
 void check_attrs(const char* op, const ConvAttrs& a) {
-  if (a.mode != ConvMode::CROSS_CORRELATION) {
-    fail(ErrorKind::not_implemented, op,
-         "mode CONVOLUTION is not supported, use CROSS_CORRELATION");
-  }
   for (std::size_t i = 0; i < static_cast<std::size_t>(a.spatial); ++i) {
     if (a.stride[i] < 1 || a.stride[i] > kMostSize) {
       fail_value(op, "expected a stride of 1 to 2^31 - 1, got ", a.stride[i]);
@@ -302,6 +293,10 @@ Keep keep_other(std::uint32_t needs) {
 }
 
 }  // namespace
+
+Spec infer_convolution(const char* op, const ConvAttrs& attrs, const Specs& in) {
+  return infer_forward(op, attrs, in)[0];
+}
 
 #define MGE_DEFINE_CONV(Forward, Data, Filter)                                                    \
   Specs infer(const Forward& op, const Specs& in) {                                               \

@@ -36,14 +36,17 @@ class Prepared {
 constexpr auto kRowMajor = Prepared::Layout::row_major;
 constexpr auto kChannelsLast = Prepared::Layout::channels_last;
 
-// An output in the dtype of the computation; rounds into the wanted one at the end.
+// An output in the dtype of the computation; goes to `wanted` at the end, rounded, and into its
+// layout where that is not dense.
 class Result {
  public:
   Result(const MutView& wanted, DType dtype) : wanted_(wanted), view_(wanted) {
-    if (wanted.dtype == dtype) return;
+    const bool dense = is_dense(wanted.shape, wanted.strides);
+    if (wanted.dtype == dtype && dense) return;
     scratch_.emplace(static_cast<std::size_t>(wanted.size() * size_of(dtype)));
     view_.data = scratch_->as<void>();
     view_.dtype = dtype;
+    if (!dense) view_.strides = row_major(wanted.shape);
   }
   const MutView& view() const { return view_; }
   void finish() {
@@ -78,6 +81,24 @@ void fill_zeros(const MutView& out) {
   cpu::copy(v, out);
 }
 
+// Weights as a correlation has them: reversed along the spatial axes in mode CONVOLUTION.
+template <class V>
+V correlated(V weight, const ConvAttrs& attrs) {
+  if (attrs.mode == ConvMode::CROSS_CORRELATION) return weight;
+  std::int64_t start = 0;
+  for (int i = weight.ndim() - attrs.spatial; i < weight.ndim(); ++i) {
+    start += (weight.shape[i] - 1) * weight.strides[i];
+    weight.strides[i] = -weight.strides[i];
+  }
+  const std::int64_t bytes = start * size_of(weight.dtype);
+  if constexpr (std::is_same_v<V, View>) {
+    weight.data = static_cast<const char*>(weight.data) + bytes;
+  } else {
+    weight.data = static_cast<char*>(weight.data) + bytes;
+  }
+  return weight;
+}
+
 // Bias seen as (1, C, 1, ...).
 View bias_view(const View& bias, int ndim) {
   View v = bias;
@@ -103,26 +124,49 @@ bool steps_as_one(const View& v) { return v.row_major() || is_channels_last(v.sh
 
 }  // namespace
 
+namespace {
+
+// Through oneDNN; false where that has no fast way, and nothing was written.
+bool try_onednn(const char* op, const Conv& conv, const View& x, const Prepared& weight,
+                const View* bias, bool relu, ValueImpl* owner, const MutView& out) {
+  const DType dtype = weight.view().dtype;
+  if (!for_onednn(dtype)) return false;
+  const Prepared src(x, dtype, kChannelsLast);
+  std::optional<Prepared> flat;
+  if (bias) flat.emplace(*bias, dtype, kRowMajor);
+  return cpu::dnn::convolution(op, conv, src.view(), weight.view(),
+                               bias ? &flat->view() : nullptr, relu, out, owner);
+}
+
+}  // namespace
+
+bool run_convolution_relu(const char* op, const ConvAttrs& attrs, const Values& in,
+                          const MutView& out) {
+  if (out.size() == 0 || in[0].size() == 0 || in[1].size() == 0) return false;
+  const View w = correlated(in[1].view(), attrs), b = in.size() > 2 ? in[2].view() : View{};
+  const DType dtype = compute_dtype(out.dtype);
+  const Prepared weight(w, dtype, kRowMajor);
+  Result result(out, dtype);
+  if (!try_onednn(op, conv_of(attrs, w.shape), in[0].view(), weight, in.size() > 2 ? &b : nullptr,
+                  true, weight.copied() ? nullptr : in[1].impl(), result.view())) {
+    return false;
+  }
+  result.finish();
+  return true;
+}
+
 void run_convolution(const char* op, const ConvAttrs& attrs, const Values& in, const MutView& out) {
-  const View x = in[0].view(), w = in[1].view();
-  const View b = in.size() > 2 ? in[2].view() : View{};
+  const View x = in[0].view(), b = in.size() > 2 ? in[2].view() : View{};
   const View* bias = in.size() > 2 ? &b : nullptr;
   if (out.size() == 0) return;
-  if (x.size() == 0 || w.size() == 0) return fill(out, bias);
+  if (x.size() == 0 || in[1].size() == 0) return fill(out, bias);
+  const View w = correlated(in[1].view(), attrs);
   const Conv conv = conv_of(attrs, w.shape);
   const DType dtype = compute_dtype(out.dtype);
   const Prepared weight(w, dtype, kRowMajor);
   Result result(out, dtype);
   ValueImpl* owner = weight.copied() ? nullptr : in[1].impl();
-  if (for_onednn(dtype)) {
-    const Prepared src(x, dtype, kChannelsLast);
-    std::optional<Prepared> flat;
-    if (bias) flat.emplace(*bias, dtype, kRowMajor);
-    if (cpu::dnn::convolution(op, conv, src.view(), weight.view(), bias ? &flat->view() : nullptr,
-                              false, result.view(), owner)) {
-      return result.finish();
-    }
-  }
+  if (try_onednn(op, conv, x, weight, bias, false, owner, result.view())) return result.finish();
   std::optional<Prepared> src;
   if (x.dtype != dtype) src.emplace(x, dtype, kRowMajor);
   fill(result.view(), bias);
@@ -132,9 +176,10 @@ void run_convolution(const char* op, const ConvAttrs& attrs, const Values& in, c
 
 void run_backward_data(const char* op, const ConvAttrs& attrs, const Value& weight_value,
                        const Value& diff_value, const MutView& out) {
-  const View w = weight_value.view(), d = diff_value.view();
+  const View d = diff_value.view();
   if (out.size() == 0) return;
-  if (d.size() == 0 || w.size() == 0) return fill_zeros(out);
+  if (d.size() == 0 || weight_value.size() == 0) return fill_zeros(out);
+  const View w = correlated(weight_value.view(), attrs);
   const Conv conv = conv_of(attrs, w.shape);
   const DType dtype = compute_dtype(out.dtype);
   const Prepared weight(w, dtype, kRowMajor);
@@ -161,7 +206,7 @@ void run_backward_filter(const char* op, const ConvAttrs& attrs, const Value& sr
   if (x.size() == 0 || d.size() == 0) return fill_zeros(out);
   const Conv conv = conv_of(attrs, out.shape);
   const DType dtype = compute_dtype(out.dtype);
-  Result result(out, dtype);
+  Result result(correlated(out, attrs), dtype);
   if (for_onednn(dtype)) {
     const Prepared src(x, dtype, kChannelsLast), diff(d, dtype, kChannelsLast);
     if (cpu::dnn::convolution_backward_filter(op, conv, src.view(), diff.view(), result.view())) {

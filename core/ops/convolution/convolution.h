@@ -2,9 +2,10 @@
 // differentiation: the gradient of each is made of the other two.
 //
 // Activations are (N, C, spatial...), weights (out, in, kernel...) or, in groups, (groups, out /
-// groups, in / groups, kernel...): the number of axes of the weight tells. Correlation, not
-// convolution, as in all networks. Floats keep their dtype (16-bit ones accumulate in float32),
-// integers give int32. Activations of float32 and 16-bit floats come out channels-last.
+// groups, in / groups, kernel...): the number of axes of the weight tells. Correlation, as in all
+// networks, unless the mode says CONVOLUTION: that reverses the kernel along its spatial axes.
+// Floats keep their dtype (16-bit ones accumulate in float32), integers give int32. Activations of
+// float32 and 16-bit floats come out channels-last.
 #pragma once
 
 #include <array>
@@ -124,8 +125,24 @@ MGE_DECLARE_CONV(ConvolutionBackwardFilter);
 MGE_DECLARE_CONV(Convolution3DBackwardFilter);
 #undef MGE_DECLARE_CONV
 
-// The kernels (convolution.cpu.cpp); shapes have been checked.
+// The attributes of an op of two spatial axes.
+template <class T>
+ConvAttrs conv_attrs_2d(const T& op) {
+  return {2,
+          {op.stride_h, op.stride_w, 1},
+          {op.pad_h, op.pad_w, 0},
+          {op.dilate_h, op.dilate_w, 1},
+          op.mode,
+          op.sparse};
+}
+// The output of a convolution of (x, weight[, bias]); raises where they do not fit.
+Spec infer_convolution(const char* op, const ConvAttrs& attrs, const Specs& in);
+
+// The kernels (convolution.cpu.cpp); shapes have been checked. `relu` is applied where oneDNN does
+// the work; false where it does not, and nothing was written.
 void run_convolution(const char* op, const ConvAttrs& attrs, const Values& in, const MutView& out);
+bool run_convolution_relu(const char* op, const ConvAttrs& attrs, const Values& in,
+                          const MutView& out);
 void run_backward_data(const char* op, const ConvAttrs& attrs, const Value& weight,
                        const Value& diff, const MutView& out);
 void run_backward_filter(const char* op, const ConvAttrs& attrs, const Value& src,
