@@ -289,7 +289,7 @@ def image(*shape: int) -> Any:
             "stride",
         ),
         (
-            lambda: F.conv2d(image(1, 4, 8, 8), image(6, 4, 3, 3), conv_mode="convolution"),
+            lambda: F.conv2d(image(1, 4, 8, 8), image(6, 4, 3, 3), conv_mode="correlation"),
             ValueError,
             "conv_mode",
         ),

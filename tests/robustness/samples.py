@@ -48,6 +48,11 @@ def deformable() -> list[Any]:
     return [data(2, 4, 6, 6), data(8, 4, 3, 3), data(2, 18, 6, 6), data(2, 9, 6, 6)]
 
 
+def regions(*shape: int) -> mge.Tensor:
+    """Some numbers of regions."""
+    return T((np.arange(np.prod(shape)) % 3).reshape(shape).astype("int32"))
+
+
 def functional() -> list[Sample]:
     """Functions of megengine.functional, by name."""
     x, w = (lambda: data(2, 3)), (lambda: data(2, 3))
@@ -116,6 +121,56 @@ def functional() -> list[Sample]:
         ("conv2d", None, lambda: [image(), data(8, 4, 3, 3), data(1, 8, 1, 1), 1, 1, 1, 1]),
         ("conv2d", None, lambda: [image(), data(2, 4, 2, 3, 3), None, (1, 2), (1, 0), 2, 2]),
         ("conv_transpose2d", None, lambda: [image(), data(4, 5, 3, 3), data(1, 5, 1, 1), 2, 1]),
+        ("conv1d", None, lambda: [data(2, 4, 9), data(6, 4, 3), data(1, 6, 1), 2, 1, 1]),
+        ("conv2d", None, lambda: [image(), data(8, 4, 3, 3), None, 1, 1, 1, 1, "convolution"]),
+        ("conv3d", None, lambda: [data(2, 3, 4, 4, 4), data(5, 3, 2, 2, 2), None, 1, 1, 1, 1]),
+        ("conv_transpose3d", None, lambda: [data(1, 3, 3, 3, 3), data(3, 2, 2, 2, 2), None, 2, 1]),
+        (
+            "local_conv2d",
+            None,
+            lambda: [image(), data(2, 3, 3, 2, 3, 3, 4), data(1, 8, 1, 1), 2, 1],
+        ),
+        (
+            "region_restricted_conv",
+            None,
+            lambda: [image(), data(4, 1, 1, 3, 3), *(regions(2, 6, 6),) * 2, None, 1, 1, 1, 4],
+        ),
+        (
+            "region_restricted_conv",
+            None,
+            lambda: [
+                image(),
+                data(2, 3, 2, 3, 3),
+                regions(2, 6, 6),
+                regions(2, 4, 4),
+                None,
+                1,
+                0,
+                1,
+                2,
+            ],
+        ),
+        ("sliding_window", None, lambda: [image(), (3, 2), (1, 0), (2, 1), (1, 2)]),
+        ("sliding_window_transpose", None, lambda: [data(2, 4, 3, 3, 2, 2), (6, 6), 2, 0, 2, 1]),
+        ("pixel_shuffle", None, lambda: [image(), 2]),
+        ("local_response_norm", None, lambda: [image(), 3, 2.0, 1e-4, 0.75]),
+        ("pad", F.nn.pad, lambda: [image(), ((0, 0), (1, 0), (2, 1), (0, 2)), "reflect"]),
+        ("pad", F.nn.pad, lambda: [image(), ((0, 0), (1, 0), (2, 1)), "replicate", 1.0]),
+        (
+            "conv_bias_activation",
+            F.quantized.conv_bias_activation,
+            lambda: [image(), data(8, 4, 3, 3), data(1, 8, 1, 1), None, 1, 1, 1, 1, "relu"],
+        ),
+        (
+            "batch_conv_bias_activation",
+            F.quantized.batch_conv_bias_activation,
+            lambda: [image(), data(2, 8, 4, 3, 3), data(1, 8, 1, 1), None, 1, 1, 1, 1, "relu"],
+        ),
+        (
+            "conv_transpose2d",
+            F.quantized.conv_transpose2d,
+            lambda: [image(), data(4, 5, 3, 3), data(1, 5, 1, 1), None, 2, 1],
+        ),
         ("max_pool2d", None, lambda: [image(), 2, 2, 1]),
         ("avg_pool2d", None, lambda: [image(), 2, 2, 1, "average"]),
         ("adaptive_avg_pool2d", None, lambda: [image(), (2, 3)]),
@@ -358,6 +413,29 @@ def modules() -> list[Sample]:
         ("ConvTranspose2d", M.ConvTranspose2d, lambda: [image(), 4, 8, 3, 1, 1]),
         ("LSTM", M.LSTM, lambda: [data(5, 2, 3), 3, 4, 2, True, False, 0.1, True]),
         ("LSTMCell", M.LSTMCell, lambda: [data(2, 3), 3, 4]),
+        ("Conv1d", M.Conv1d, lambda: [data(2, 4, 9), 4, 8, 3, 1, 1, 1, 1]),
+        ("Conv3d", M.Conv3d, lambda: [data(1, 2, 4, 4, 4), 2, 4, 3, 1, 1, 1, 1]),
+        ("ConvTranspose3d", M.ConvTranspose3d, lambda: [data(1, 2, 3, 3, 3), 2, 4, 3, 2, 1, 1]),
+        ("LocalConv2d", M.LocalConv2d, lambda: [image(), 4, 8, 6, 6, 3, 1, 1, 1, 2]),
+        (
+            "RegionRestrictedConv",
+            lambda *a: lambda x: M.RegionRestrictedConv(*a)(x, *(regions(2, 6, 6),) * 2),
+            lambda: [image(), 4, 4, 3, 4, True, 1, 1],
+        ),
+        (
+            "BatchMatMulActivation",
+            M.BatchMatMulActivation,
+            lambda: [data(2, 3, 5), 2, 3, 4, True, "relu"],
+        ),
+        ("SlidingWindow", M.SlidingWindow, lambda: [image(), 3, 1, 2, 1]),
+        (
+            "SlidingWindowTranspose",
+            M.SlidingWindowTranspose,
+            lambda: [data(2, 4, 3, 3, 2, 2), (6, 6), 2, 0, 2, 1],
+        ),
+        ("PixelShuffle", M.PixelShuffle, lambda: [image(), 2]),
+        ("LocalResponseNorm", M.LocalResponseNorm, lambda: [image(), 3, 2.0, 1e-4, 0.75]),
+        ("Pad", M.Pad, lambda: [data(2, 3), ((1, 0), (0, 2)), "reflect", 1.0]),
         ("Linear", M.Linear, lambda: [data(2, 3), 3, 4]),
         ("RNN", M.RNN, lambda: [data(5, 2, 3), 3, 4, 2, True, True, 0.1, True]),
         ("RNNCell", M.RNNCell, lambda: [data(2, 3), 3, 4, True, "relu"]),

@@ -100,8 +100,8 @@ Specs infer(const ConvBias& op, const Specs& in) {
 
 Values decompose(const ConvBias& op, const Values& in) {
   const Spec out = infer(op, specs_of(in))[0];
-  const bool inside = in.size() > 2 && in[2].dtype() == in[0].dtype() &&
-                      per_channel(in[2].shape(), out.shape);
+  const bool inside =
+      in.size() > 2 && in[2].dtype() == in[0].dtype() && per_channel(in[2].shape(), out.shape);
   Value y = inside ? call(plain(op), in[0], in[1], in[2]) : call(plain(op), in[0], in[1]);
   if (in.size() > 2 && !inside) y = add(y, image(in[2]));
   if (in.size() > 3) y = add(y, in[3]);

@@ -20,9 +20,9 @@ struct ConvBias {
   NonlineMode nonlineMode = NonlineMode::IDENTITY;
   std::optional<DType> dtype{};
   static constexpr OpTraits traits{.name = "ConvBias", .amp = Amp::low, .fuse = Fuse::contraction};
-  static constexpr auto fields = field_list(MGE_CONV_2D_FIELDS(ConvBias),
-                                            field("nonlineMode", &ConvBias::nonlineMode),
-                                            field("dtype", &ConvBias::dtype));
+  static constexpr auto fields =
+      field_list(MGE_CONV_2D_FIELDS(ConvBias), field("nonlineMode", &ConvBias::nonlineMode),
+                 field("dtype", &ConvBias::dtype));
 };
 Specs infer(const ConvBias& op, const Specs& in);
 Values execute(const ConvBias& op, Values& in);

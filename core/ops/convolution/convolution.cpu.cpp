@@ -134,8 +134,8 @@ bool try_onednn(const char* op, const Conv& conv, const View& x, const Prepared&
   const Prepared src(x, dtype, kChannelsLast);
   std::optional<Prepared> flat;
   if (bias) flat.emplace(*bias, dtype, kRowMajor);
-  return cpu::dnn::convolution(op, conv, src.view(), weight.view(),
-                               bias ? &flat->view() : nullptr, relu, out, owner);
+  return cpu::dnn::convolution(op, conv, src.view(), weight.view(), bias ? &flat->view() : nullptr,
+                               relu, out, owner);
 }
 
 }  // namespace

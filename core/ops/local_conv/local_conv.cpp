@@ -37,8 +37,8 @@ Shape output_shape(const char* name, const T& op, const Shape& x, const Shape& w
   plain.push_back(Spec(DType::float32, Shape{1, 1, w[4], w[5]}));
   const Shape at = infer_convolution(name, attrs, plain).shape;
   if (at[2] != w[1] || at[3] != w[2]) {
-    fail_value(name, "expected a weight for ", at[2], " x ", at[3], " positions of an input of ",
-               x, ", got shape ", w);
+    fail_value(name, "expected a weight for ", at[2], " x ", at[3], " positions of an input of ", x,
+               ", got shape ", w);
   }
   count(w);
   const Shape out{x[0], w[0] * w[6], w[1], w[2]};

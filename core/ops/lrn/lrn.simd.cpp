@@ -91,7 +91,7 @@ void backward(const Tile& t, const T* dy, const T* x, T* dx, int64_t half, const
   A* const inverse = products + 2 * border + t.lines * t.width;  // s^-beta of all elements
   for (int64_t line = 0; line < t.lines; ++line) {
     sum_around(t, table, half, line, sums);
-    const T *__restrict g = dy + line * t.pitch, *__restrict from = x + line * t.pitch;
+    const T* __restrict g = dy + line * t.pitch, * __restrict from = x + line * t.pitch;
     A* __restrict to = products + border + line * t.width;
     A* __restrict inv = inverse + line * t.width;
     for (int64_t i = 0; i < t.width; ++i) {
@@ -104,7 +104,7 @@ void backward(const Tile& t, const T* dy, const T* x, T* dx, int64_t half, const
   const A factor = A(-2) * scale.alpha * scale.beta;
   for (int64_t line = 0; line < t.lines; ++line) {
     sum_around(t, products, half, line, sums);
-    const T *__restrict g = dy + line * t.pitch, *__restrict from = x + line * t.pitch;
+    const T* __restrict g = dy + line * t.pitch, * __restrict from = x + line * t.pitch;
     const A* __restrict inv = inverse + line * t.width;
     T* __restrict to = dx + line * t.pitch;
     for (int64_t i = 0; i < t.width; ++i) {
@@ -139,7 +139,8 @@ void each_tile(const LrnLayout& at, int64_t tables, F&& f) {
         std::fill_n(t, border, A{});
         std::fill_n(t + border + lines * here, border, A{});
       }
-      f(Tile{lines, here, at.inner, along}, k / blocks * at.channels * at.inner + from, mine, table);
+      f(Tile{lines, here, at.inner, along}, k / blocks * at.channels * at.inner + from, mine,
+        table);
     }
   });
 }
@@ -169,10 +170,9 @@ void lrn_backward(DType dtype, const void* dy, const void* x, void* dx, const Lr
     using A = ComputeType<T>;
     with_power(at, [&](auto fast) {
       each_tile<A>(at, 3, [&](const Tile& t, int64_t first, A* scratch, int64_t table) {
-        backward<decltype(fast)::value>(t, static_cast<const T*>(dy) + first,
-                                        static_cast<const T*>(x) + first,
-                                        static_cast<T*>(dx) + first, at.half, Scale<A>(at), scratch,
-                                        scratch + table);
+        backward<decltype(fast)::value>(
+            t, static_cast<const T*>(dy) + first, static_cast<const T*>(x) + first,
+            static_cast<T*>(dx) + first, at.half, Scale<A>(at), scratch, scratch + table);
       });
     });
   });

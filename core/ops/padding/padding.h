@@ -11,36 +11,35 @@ struct EnumNames<PaddingMode> {
   static constexpr auto names = std::to_array<const char*>({"CONSTANT", "REFLECT", "REPLICATE"});
 };
 
-#define MGE_PADDING_MEMBERS                                           \
-  std::int64_t front_offset_dim0 = 0, front_offset_dim1 = 0;          \
-  std::int64_t front_offset_dim2 = 0, front_offset_dim3 = 0;          \
-  std::int64_t front_offset_dim4 = 0, front_offset_dim5 = 0;          \
-  std::int64_t front_offset_dim6 = 0, front_offset_dim7 = 0;          \
-  std::int64_t back_offset_dim0 = 0, back_offset_dim1 = 0;            \
-  std::int64_t back_offset_dim2 = 0, back_offset_dim3 = 0;            \
-  std::int64_t back_offset_dim4 = 0, back_offset_dim5 = 0;            \
-  std::int64_t back_offset_dim6 = 0, back_offset_dim7 = 0;            \
-  double padding_val = 0;                                             \
+#define MGE_PADDING_MEMBERS                                  \
+  std::int64_t front_offset_dim0 = 0, front_offset_dim1 = 0; \
+  std::int64_t front_offset_dim2 = 0, front_offset_dim3 = 0; \
+  std::int64_t front_offset_dim4 = 0, front_offset_dim5 = 0; \
+  std::int64_t front_offset_dim6 = 0, front_offset_dim7 = 0; \
+  std::int64_t back_offset_dim0 = 0, back_offset_dim1 = 0;   \
+  std::int64_t back_offset_dim2 = 0, back_offset_dim3 = 0;   \
+  std::int64_t back_offset_dim4 = 0, back_offset_dim5 = 0;   \
+  std::int64_t back_offset_dim6 = 0, back_offset_dim7 = 0;   \
+  double padding_val = 0;                                    \
   PaddingMode padding_mode = PaddingMode::CONSTANT;
-#define MGE_PADDING_FIELDS(T)                                                                   \
-  field_list(                                                                                   \
-      field("front_offset_dim0", &T::front_offset_dim0),                                        \
-      field("front_offset_dim1", &T::front_offset_dim1),                                        \
-      field("front_offset_dim2", &T::front_offset_dim2),                                        \
-      field("front_offset_dim3", &T::front_offset_dim3),                                        \
-      field("front_offset_dim4", &T::front_offset_dim4),                                        \
-      field("front_offset_dim5", &T::front_offset_dim5),                                        \
-      field("front_offset_dim6", &T::front_offset_dim6),                                        \
-      field("front_offset_dim7", &T::front_offset_dim7),                                        \
-      field("back_offset_dim0", &T::back_offset_dim0),                                          \
-      field("back_offset_dim1", &T::back_offset_dim1),                                          \
-      field("back_offset_dim2", &T::back_offset_dim2),                                          \
-      field("back_offset_dim3", &T::back_offset_dim3),                                          \
-      field("back_offset_dim4", &T::back_offset_dim4),                                          \
-      field("back_offset_dim5", &T::back_offset_dim5),                                          \
-      field("back_offset_dim6", &T::back_offset_dim6),                                          \
-      field("back_offset_dim7", &T::back_offset_dim7), field("padding_val", &T::padding_val),   \
-      field("padding_mode", &T::padding_mode))
+#define MGE_PADDING_FIELDS(T)                                   \
+  field_list(field("front_offset_dim0", &T::front_offset_dim0), \
+             field("front_offset_dim1", &T::front_offset_dim1), \
+             field("front_offset_dim2", &T::front_offset_dim2), \
+             field("front_offset_dim3", &T::front_offset_dim3), \
+             field("front_offset_dim4", &T::front_offset_dim4), \
+             field("front_offset_dim5", &T::front_offset_dim5), \
+             field("front_offset_dim6", &T::front_offset_dim6), \
+             field("front_offset_dim7", &T::front_offset_dim7), \
+             field("back_offset_dim0", &T::back_offset_dim0),   \
+             field("back_offset_dim1", &T::back_offset_dim1),   \
+             field("back_offset_dim2", &T::back_offset_dim2),   \
+             field("back_offset_dim3", &T::back_offset_dim3),   \
+             field("back_offset_dim4", &T::back_offset_dim4),   \
+             field("back_offset_dim5", &T::back_offset_dim5),   \
+             field("back_offset_dim6", &T::back_offset_dim6),   \
+             field("back_offset_dim7", &T::back_offset_dim7),   \
+             field("padding_val", &T::padding_val), field("padding_mode", &T::padding_mode))
 
 // (x) -> x with front_offset_dim{i} elements more before axis i and back_offset_dim{i} after it:
 // padding_val, the mirrored elements (without the edge itself) or the edge repeated. The memory

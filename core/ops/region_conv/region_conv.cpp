@@ -110,9 +110,7 @@ Specs specs_of(const Values& in) {
 // ------------------------------------------------------------------------------
 
 // 16-bit floats are computed in float32 and rounded once.
-Value widened(const Value& v) {
-  return is_low_float(v.dtype()) ? cast(v, DType::float32) : v;
-}
+Value widened(const Value& v) { return is_low_float(v.dtype()) ? cast(v, DType::float32) : v; }
 
 template <class T>
 Images2Neibs windows_of(const T& op, const Sizes& s) {
@@ -144,8 +142,7 @@ Value matrix_of(const T& op, const Sizes& s, const Value& weight) {
 template <class T>
 Value patches_of(const T& op, const Sizes& s, const Value& mask, const Value& x) {
   const Value all = masked(mask, call(windows_of(op, s), x));
-  const Value split =
-      reshape(all, {s.n, s.groups, s.in, s.positions(), s.kh * s.kw});
+  const Value split = reshape(all, {s.n, s.groups, s.in, s.positions(), s.kh * s.kw});
   return reshape(transpose(split, {0, 1, 3, 2, 4}), {s.n, s.groups, s.positions(), s.depth()});
 }
 
@@ -242,8 +239,8 @@ Values decompose(const BackwardFilter& op, const Values& in) {
   const Sizes s = check(op.traits.name, op, in[0].shape(), op.weight_shape, specs_of(in));
   const Value patches = patches_of(op, s, mask_of(op, s, in[2], in[3]), widened(in[0]));
   // The samples are one more axis that is summed over.
-  const Value columns = reshape(transpose(patches, {1, 0, 2, 3}),
-                                {s.groups, s.n * s.positions(), s.depth()});
+  const Value columns =
+      reshape(transpose(patches, {1, 0, 2, 3}), {s.groups, s.n * s.positions(), s.depth()});
   const Value rows = reshape(transpose(rows_of(s, widened(in[1])), {1, 2, 0, 3}),
                              {s.groups, s.out, s.n * s.positions()});
   const Value dw = reshape(matmul(rows, columns), op.weight_shape);

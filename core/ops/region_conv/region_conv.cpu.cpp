@@ -15,8 +15,7 @@ V by_taps(const V& w, ConvMode mode) {
   out.shape = {w.shape[3], w.shape[4], w.shape[0]};
   out.strides = {w.strides[3], w.strides[4], w.strides[0]};
   if (mode == ConvMode::CROSS_CORRELATION) return out;
-  const int64_t start =
-      (w.shape[3] - 1) * w.strides[3] + (w.shape[4] - 1) * w.strides[4];
+  const int64_t start = (w.shape[3] - 1) * w.strides[3] + (w.shape[4] - 1) * w.strides[4];
   const auto bytes = start * size_of(w.dtype);
   if constexpr (std::is_same_v<V, View>) {
     out.data = static_cast<const char*>(w.data) + bytes;

@@ -13,7 +13,7 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t kLanes = 64;      // channels at a time
+constexpr int64_t kLanes = 64;       // channels at a time
 constexpr int64_t kMostPieces = 16;  // that the sums of weight gradients are cut into
 
 // A tap that counts: where the other pixel lies, and its weights.

@@ -103,8 +103,7 @@ Specs infer(const SlidingWindowTranspose& op, const Specs& in) {
     fail_value(name, "expected windows of shape (N, C, OH, OW, window_h, window_w), got ", x);
   }
   if (op.out_h < 1 || op.out_w < 1 || op.out_h >= kMost || op.out_w >= kMost) {
-    fail_value(name, "expected an output size from 1 to 2^31 - 1, got ", op.out_h, " x ",
-               op.out_w);
+    fail_value(name, "expected an output size from 1 to 2^31 - 1, got ", op.out_h, " x ", op.out_w);
   }
   const Shape out{x[0], x[1], op.out_h, op.out_w};
   const Shape want = windows_shape(name, op, out);

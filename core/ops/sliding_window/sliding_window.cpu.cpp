@@ -1,5 +1,5 @@
-#include "core/kernels/cpu/packed.h"
 #include "core/ops/sliding_window/sliding_window.h"
+#include "core/kernels/cpu/packed.h"
 #include "core/ops/sliding_window/sliding_window.loops.h"
 
 namespace mge {

@@ -5,20 +5,20 @@
 
 namespace mge {
 
-#define MGE_WINDOW_MEMBERS                     \
-  std::int64_t pad_h = 0, pad_w = 0;           \
-  std::int64_t stride_h = 1, stride_w = 1;     \
-  std::int64_t dilate_h = 1, dilate_w = 1;     \
+#define MGE_WINDOW_MEMBERS                 \
+  std::int64_t pad_h = 0, pad_w = 0;       \
+  std::int64_t stride_h = 1, stride_w = 1; \
+  std::int64_t dilate_h = 1, dilate_w = 1; \
   std::int64_t window_h = 3, window_w = 3;
-#define MGE_WINDOW_FIELDS(T)                                                              \
-  field("pad_h", &T::pad_h), field("pad_w", &T::pad_w), field("stride_h", &T::stride_h),  \
-      field("stride_w", &T::stride_w), field("dilate_h", &T::dilate_h),                   \
-      field("dilate_w", &T::dilate_w), field("window_h", &T::window_h),                   \
+#define MGE_WINDOW_FIELDS(T)                                                             \
+  field("pad_h", &T::pad_h), field("pad_w", &T::pad_w), field("stride_h", &T::stride_h), \
+      field("stride_w", &T::stride_w), field("dilate_h", &T::dilate_h),                  \
+      field("dilate_w", &T::dilate_w), field("window_h", &T::window_h),                  \
       field("window_w", &T::window_w)
 
 // (x) of (N, C, H, W) -> (N, C, OH, OW, window_h, window_w):
-// y[n, c, i, j, a, b] = x[n, c, i stride_h - pad_h + a dilate_h, ...], zeros outside of x. A view of
-// x, or of a copy with the padding: windows that overlap share memory.
+// y[n, c, i, j, a, b] = x[n, c, i stride_h - pad_h + a dilate_h, ...], zeros outside of x. A view
+// of x, or of a copy with the padding: windows that overlap share memory.
 struct Images2Neibs {
   MGE_WINDOW_MEMBERS
   static constexpr OpTraits traits{.name = "Images2Neibs", .fuse = Fuse::view};

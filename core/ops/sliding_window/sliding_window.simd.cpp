@@ -67,7 +67,8 @@ void add_all(const T* windows, T* planes, const WindowLayout& p) {
   const int threads = num_threads();
   const Scratch scratch(direct ? 0 : sizeof(A) * static_cast<std::size_t>(p.w * threads));
   const int64_t work = p.w * p.window_h * p.window_w;
-  parallel_for(p.images * p.channels * p.h, std::max<int64_t>(1, 16384 / std::max<int64_t>(work, 1)),
+  parallel_for(p.images * p.channels * p.h,
+               std::max<int64_t>(1, 16384 / std::max<int64_t>(work, 1)),
                [&](int64_t begin, int64_t end) {
                  for (int64_t r = begin; r < end; ++r) {
                    const int64_t h = r % p.h, c = r / p.h % p.channels, n = r / p.h / p.channels;

@@ -3,17 +3,19 @@
 Losses are found as ``F.nn.cross_entropy`` and ``F.loss.cross_entropy``.
 """
 
-from . import elemwise, loss, math, metric, nn, tensor, vision
+from . import elemwise, loss, math, metric, nn, quantized, tensor, vision
 from .attention import *
 from .complex_numbers import *
 from .conv import *
 from .elemwise import *
 from .elemwise import erf
+from .local_conv import *
 from .math import *
 from .matrix import *
 from .metric import *
 from .nn import *
 from .tensor import *
+from .windows import *
 
 from .metric import *  # isort: skip
 from .nn import *  # isort: skip

@@ -42,6 +42,7 @@ def _make_op(
     padding: tuple[int, ...],
     dilation: tuple[int, ...],
     grouped: bool,
+    mode: str,
     output_size: tuple[int, ...] = (),
 ) -> OpDef:
     axes = "dhw"[-len(stride) :]
@@ -50,12 +51,22 @@ def _make_op(
     fields |= {f"dilate_{a}": v for a, v in zip(axes, dilation, strict=True)}
     if output_size:
         fields["output_size"] = output_size
-    return getattr(builtin, kind)(sparse="GROUP" if grouped else "DENSE", **fields)
+    return getattr(builtin, kind)(sparse="GROUP" if grouped else "DENSE", mode=mode, **fields)
 
 
-def _check(op: str, weight: Tensor, groups: int, n: int, conv_mode: str, compute_mode: str) -> None:
-    if conv_mode != "cross_correlation" and str(conv_mode).lower() != "cross_correlation":
-        raise ValueError(f"{op}: expected conv_mode 'cross_correlation', got {conv_mode!r}")
+def check_conv_mode(op: str, conv_mode: str) -> str:
+    """The name that the ops have for this mode."""
+    if conv_mode == "cross_correlation":  # nearly always
+        return "CROSS_CORRELATION"
+    mode = str(conv_mode).upper()
+    if mode not in ("CROSS_CORRELATION", "CONVOLUTION"):
+        raise ValueError(
+            f"{op}: expected conv_mode 'cross_correlation' or 'convolution', got {conv_mode!r}"
+        )
+    return mode
+
+
+def _check(op: str, weight: Tensor, groups: int, n: int, compute_mode: str) -> None:
     if compute_mode != "default":
         check_compute_mode(op, compute_mode)
     shape = weight.shape
@@ -85,6 +96,7 @@ def _convolve(
     padding: Size,
     dilation: Size,
     grouped: bool,
+    conv_mode: str,
 ) -> Tensor:
     made = _make_op(
         kind,
@@ -92,6 +104,7 @@ def _convolve(
         _tuple(op, "padding", padding, n),
         _tuple(op, "dilation", dilation, n),
         grouped,
+        check_conv_mode(op, conv_mode),
     )
     if bias is None:
         return _call(made, inp, weight)
@@ -114,6 +127,7 @@ def _convolve_transposed(
     output_padding: Size,
     dilation: Size,
     grouped: bool,
+    conv_mode: str,
 ) -> Tensor:
     strides = _tuple(op, "stride", stride, n)
     pads = _tuple(op, "padding", padding, n)
@@ -133,7 +147,8 @@ def _convolve_transposed(
                 inp.shape[2:], strides, pads, dilations, weight.shape[-n:], extra, strict=False
             )
         )
-    made = _make_op(kind, strides, pads, dilations, grouped, output_size)
+    mode = check_conv_mode(op, conv_mode)
+    made = _make_op(kind, strides, pads, dilations, grouped, mode, output_size)
     y = _call(made, weight, inp)
     if bias is None:
         return y
@@ -164,7 +179,7 @@ def conv1d(
         padding: zeros on both sides.
         dilation: step between the taps of the kernel.
         groups: the channels are cut into so many groups that do not mix.
-        conv_mode: only "cross_correlation".
+        conv_mode: as in :func:`conv2d`.
         compute_mode: "default" or "float32".
 
     Returns:
@@ -174,7 +189,7 @@ def conv1d(
         >>> F.conv1d(F.ones((1, 1, 4)), F.ones((1, 1, 2)))
         Tensor([[[2. 2. 2.]]], device=xpux:0)
     """
-    _check("conv1d", weight, groups, 1, conv_mode, compute_mode)
+    _check("conv1d", weight, groups, 1, compute_mode)
     if inp.ndim != 3:
         raise ValueError(f"conv1d: expected an input of 3 dimensions, got shape {inp.shape}")
     if bias is not None and bias.ndim == 3:
@@ -190,6 +205,7 @@ def conv1d(
         (0, *_tuple("conv1d", "padding", padding, 1)),
         (1, *_tuple("conv1d", "dilation", dilation, 1)),
         groups != 1,
+        conv_mode,
     )
     return squeeze(y, 2)
 
@@ -206,7 +222,7 @@ def conv2d(
     conv_mode: str = "cross_correlation",
     compute_mode: str = "default",
 ) -> Tensor:
-    """A convolution over two spatial axes (a correlation: the kernel is not flipped).
+    """A convolution over two spatial axes (a correlation, unless ``conv_mode`` says otherwise).
 
     Args:
         inp: ``(N, in, H, W)``.
@@ -216,7 +232,8 @@ def conv2d(
         padding: zeros on both sides of each axis.
         dilation: step between the taps of the kernel.
         groups: the channels are cut into so many groups that do not mix.
-        conv_mode: only "cross_correlation".
+        conv_mode: "cross_correlation", or "convolution", which reverses the kernel along its
+            spatial axes.
         compute_mode: "default" or "float32". float16 and bfloat16 accumulate in float32 either way.
 
     Returns:
@@ -231,9 +248,19 @@ def conv2d(
         Tensor([[[[4. 4.]
            [4. 4.]]]], device=xpux:0)
     """
-    _check("conv2d", weight, groups, 2, conv_mode, compute_mode)
+    _check("conv2d", weight, groups, 2, compute_mode)
     return _convolve(
-        "conv2d", "Convolution", 2, inp, weight, bias, stride, padding, dilation, groups != 1
+        "conv2d",
+        "Convolution",
+        2,
+        inp,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        groups != 1,
+        conv_mode,
     )
 
 
@@ -259,7 +286,7 @@ def conv3d(
         padding: zeros on both sides of each axis.
         dilation: step between the taps of the kernel.
         groups: the channels are cut into so many groups that do not mix.
-        conv_mode: only "cross_correlation".
+        conv_mode: as in :func:`conv2d`.
 
     Returns:
         ``(N, out, Do, Ho, Wo)``.
@@ -268,9 +295,19 @@ def conv3d(
         >>> F.conv3d(F.ones((1, 1, 2, 2, 2)), F.ones((1, 1, 2, 2, 2)))
         Tensor([[[[[8.]]]]], device=xpux:0)
     """
-    _check("conv3d", weight, groups, 3, conv_mode, "default")
+    _check("conv3d", weight, groups, 3, "default")
     return _convolve(
-        "conv3d", "Convolution3D", 3, inp, weight, bias, stride, padding, dilation, groups != 1
+        "conv3d",
+        "Convolution3D",
+        3,
+        inp,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        groups != 1,
+        conv_mode,
     )
 
 
@@ -298,7 +335,7 @@ def conv_transpose2d(
         output_padding: added to the size of the output at the end of each axis.
         dilation: step between the taps of the kernel.
         groups: the channels are cut into so many groups that do not mix.
-        conv_mode: only "cross_correlation".
+        conv_mode: as in :func:`conv2d`.
         compute_mode: "default" or "float32".
 
     Returns:
@@ -314,7 +351,7 @@ def conv_transpose2d(
            [2. 4. 2.]
            [1. 2. 1.]]]], device=xpux:0)
     """
-    _check("conv_transpose2d", weight, groups, 2, conv_mode, compute_mode)
+    _check("conv_transpose2d", weight, groups, 2, compute_mode)
     return _convolve_transposed(
         "conv_transpose2d",
         "ConvolutionBackwardData",
@@ -327,6 +364,7 @@ def conv_transpose2d(
         output_padding,
         dilation,
         groups != 1,
+        conv_mode,
     )
 
 
@@ -340,6 +378,7 @@ def conv_transpose3d(
     output_padding: Size = 0,
     dilation: Size = 1,
     groups: int = 1,
+    conv_mode: str = "cross_correlation",
 ) -> Tensor:
     """A transposed convolution over three axes; see :func:`conv_transpose2d`.
 
@@ -353,6 +392,7 @@ def conv_transpose3d(
         output_padding: added to the size of the output at the end of each axis.
         dilation: step between the taps of the kernel.
         groups: the channels are cut into so many groups that do not mix.
+        conv_mode: as in :func:`conv2d`.
 
     Returns:
         ``(N, out, Do, Ho, Wo)``.
@@ -361,7 +401,7 @@ def conv_transpose3d(
         >>> F.conv_transpose3d(F.ones((1, 1, 1, 1, 1)), F.ones((1, 1, 1, 1, 2)))
         Tensor([[[[[1. 1.]]]]], device=xpux:0)
     """
-    _check("conv_transpose3d", weight, groups, 3, "cross_correlation", "default")
+    _check("conv_transpose3d", weight, groups, 3, "default")
     return _convolve_transposed(
         "conv_transpose3d",
         "Convolution3DBackwardData",
@@ -374,4 +414,5 @@ def conv_transpose3d(
         output_padding,
         dilation,
         groups != 1,
+        conv_mode,
     )

@@ -33,9 +33,11 @@ from .elemwise import (
     silu,
     softplus,
 )
+from .local_conv import local_conv2d, region_restricted_conv
 from .math import normalize
 from .matrix import linear
 from .tensor import full, indexing_one_hot, one_hot
+from .windows import sliding_window, sliding_window_transpose
 
 __all__ = [
     "adaptive_avg_pool2d",
@@ -61,6 +63,7 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "linear",
+    "local_conv2d",
     "local_response_norm",
     "logsigmoid",
     "logsoftmax",
@@ -72,11 +75,14 @@ __all__ = [
     "pad",
     "pixel_shuffle",
     "prelu",
+    "region_restricted_conv",
     "relu",
     "relu6",
     "scaled_dot_product_attention",
     "sigmoid",
     "silu",
+    "sliding_window",
+    "sliding_window_transpose",
     "softmax",
     "softplus",
     "sync_batch_norm",
@@ -555,6 +561,7 @@ def instance_norm(
     return _normalize("instance_norm", op, inp, affine, weight, bias)
 
 
+@named
 def local_response_norm(
     inp: Tensor, kernel_size: int = 5, k: float = 2.0, alpha: float = 1e-4, beta: float = 0.75
 ) -> Tensor:
@@ -567,21 +574,25 @@ def local_response_norm(
         alpha: see the formula.
         beta: see the formula.
 
+    Returns:
+        The same shape and dtype (a float one). Computed in float32 for 16-bit floats.
+
+    Raises:
+        ValueError: for another number of axes, or an even ``kernel_size``.
+        TypeError: for an input that is no float.
+
     Reference: Krizhevsky, Sutskever and Hinton, *ImageNet Classification*, 2012.
 
     >>> import megengine as mge, megengine.functional as F
     >>> F.local_response_norm(F.ones((1, 1, 1, 1)), k=3.0, alpha=1.0, beta=1.0)
     Tensor([[[[0.25]]]], device=xpux:0)
     """
-    if inp.ndim != 4:
-        raise ValueError(f"local_response_norm: expected (N, C, H, W), got shape {inp.shape}")
-    if kernel_size < 1 or kernel_size % 2 == 0:
-        raise ValueError(f"local_response_norm: expected an odd kernel_size, got {kernel_size}")
-    n, c, h, w = inp.shape
-    squares = (inp * inp).reshape(n, 1, c, h * w)
-    op = _pool_op("AVERAGE", (kernel_size, 1), (1, 1), (kernel_size // 2, 0))
-    sums = call(op, squares).reshape(n, c, h, w) * kernel_size
-    return inp / (sums * alpha + k) ** beta
+    return call(_lrn_op(kernel_size, float(k), float(alpha), float(beta)), inp)
+
+
+@_op
+def _lrn_op(n: int, k: float, alpha: float, beta: float) -> OpDef:
+    return builtin.LRN(n=n, k=k, alpha=alpha, beta=beta)
 
 
 # ---- pooling -----------------------------------------------------------------------------------
@@ -747,16 +758,6 @@ def embedding(
     return weight[index]
 
 
-def _mirrored(size: int, before: int, after: int) -> np.ndarray[Any, Any]:
-    """Positions of an axis, reflected at its ends without repeating these."""
-    if before >= size or after >= size:
-        raise ValueError(
-            f"pad: reflection needs widths below the axis of {size}, got {(before, after)}"
-        )
-    at = np.abs(np.arange(-before, size + after))
-    return np.where(at < size, at, 2 * (size - 1) - at)
-
-
 @named
 def pad(
     src: Tensor,
@@ -786,33 +787,32 @@ def pad(
         raise ValueError(f"pad: expected pairs of ints, got {pad_width!r}")
     if len(widths) > src.ndim or widths.min(initial=0) < 0:
         raise ValueError(f"pad: expected up to {src.ndim} pairs of widths >= 0, got {pad_width!r}")
-    before = [int(w) for w in widths[:, 0]] + [0] * (src.ndim - len(widths))
-    after = [int(w) for w in widths[:, 1]] + [0] * (src.ndim - len(widths))
-    kind = mode.lower()
-    if kind == "constant":
-        shape = tuple(b + n + a for b, n, a in zip(before, src.shape, after, strict=True))
-        out = full(shape, constant_value, dtype=src.dtype, device=src.device)
-        out[tuple(slice(b, b + n) for b, n in zip(before, src.shape, strict=True))] = src
-        return out
-    if kind not in ("replicate", "reflect"):
+    kind = str(mode).upper()
+    if kind not in ("CONSTANT", "REPLICATE", "REFLECT"):
         raise ValueError(f"pad: expected mode constant, replicate or reflect, got {mode!r}")
-    for axis, (b, a) in enumerate(zip(before, after, strict=True)):
-        if b == 0 and a == 0:
-            continue
-        size = src.shape[axis]
-        if size == 0:
-            raise ValueError(f"pad: axis {axis} is empty and has no edge to repeat")
-        if kind == "replicate":
-            at = np.clip(np.arange(-b, size + a), 0, size - 1)
-        else:
-            at = _mirrored(size, b, a)
-        index = Tensor(at.astype(np.int32), device=src.device)
-        src = src[(slice(None),) * axis + (index,)]
-    return src
+    op = _padding_op(kind, float(constant_value), tuple((int(b), int(a)) for b, a in widths))
+    return call(op, src)
 
 
+@_op
+def _padding_op(mode: str, value: float, widths: tuple[tuple[int, int], ...]) -> OpDef:
+    fields = {f"front_offset_dim{i}": before for i, (before, _) in enumerate(widths)}
+    fields |= {f"back_offset_dim{i}": after for i, (_, after) in enumerate(widths)}
+    return builtin.Padding(padding_mode=mode, padding_val=value, **fields)
+
+
+@named
 def pixel_shuffle(inp: Tensor, upscale_factor: int) -> Tensor:
     """Moves channels into space: ``(..., C * r * r, H, W)`` to ``(..., C, H * r, W * r)``.
+
+    Pixel ``(h r + i, w r + j)`` of channel c is pixel ``(h, w)`` of channel ``c r r + i r + j``.
+
+    Args:
+        inp: of any dtype; its memory format stays.
+        upscale_factor: r, from 1 on.
+
+    Raises:
+        ValueError: for fewer than three axes, or channels that ``r * r`` does not divide.
 
     Reference: Shi et al., *Real-Time Single Image and Video Super-Resolution*, 2016.
 
@@ -821,15 +821,12 @@ def pixel_shuffle(inp: Tensor, upscale_factor: int) -> Tensor:
     Tensor([[[[0. 1.]
        [2. 3.]]]], device=xpux:0)
     """
-    r = int(upscale_factor)
-    if inp.ndim < 3:
-        raise ValueError(f"pixel_shuffle: expected (..., C, H, W), got shape {inp.shape}")
-    *lead, c, h, w = inp.shape
-    if r < 1 or c % (r * r) != 0:
-        raise ValueError(f"pixel_shuffle: expected channels divisible by {r * r}, got {c}")
-    n = math.prod(lead)
-    split = inp.reshape(n, c // (r * r), r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
-    return split.reshape(*lead, c // (r * r), h * r, w * r)
+    return call(_pixel_shuffle_op(int(upscale_factor)), inp)
+
+
+@_op
+def _pixel_shuffle_op(factor: int) -> OpDef:
+    return builtin.PixelShuffle(factor=factor)
 
 
 @named

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import init
 from .activation import GELU, LeakyReLU, PReLU, ReLU, Sigmoid, SiLU, Softmax
 from .adaptive_pooling import AdaptiveAvgPool2d, AdaptiveMaxPool2d
+from .batch_matmul_activation import BatchMatMulActivation
 from .batchnorm import BatchNorm1d, BatchNorm2d
 from .concat import Concat
 from .conv import (
@@ -13,6 +14,7 @@ from .conv import (
     Conv3d,
     ConvRelu2d,
     ConvTranspose2d,
+    ConvTranspose3d,
     ConvTransposeRelu2d,
     DeformableConv2d,
 )
@@ -24,6 +26,7 @@ from .embedding import Embedding
 from .identity import Identity
 from .linear import Linear, LinearRelu
 from .linear_bn import LinearBn1d, LinearBnRelu1d
+from .local_conv import LocalConv2d, RegionRestrictedConv
 from .lrn import LocalResponseNorm
 from .module import Module
 from .multiheadattn import MultiHeadAttention
@@ -34,3 +37,4 @@ from .pooling import AvgPool2d, MaxPool2d
 from .quant_dequant import DequantStub, QuantStub
 from .rnn import LSTM, RNN, LSTMCell, RNNCell
 from .sequential import Sequential
+from .sliding_window import SlidingWindow, SlidingWindowTranspose

@@ -137,7 +137,7 @@ class Conv1d(_ConvNd):
         dilation: step between the elements that a kernel meets.
         groups: number of parts into which channels are split; each meets only its own.
         bias: whether to add a learned number to each output channel.
-        conv_mode: "cross_correlation", the only one supported.
+        conv_mode: "cross_correlation", or "convolution", which reverses the kernels.
         compute_mode: "default", or "float32" to sum float16 in float32 (which happens anyway).
         padding_mode: "zeros", "reflect" or "replicate".
 
@@ -219,7 +219,7 @@ class Conv2d(_ConvNd):
         groups: number of parts into which channels are split; each meets only its own.
             ``groups=in_channels`` is a depthwise convolution.
         bias: whether to add a learned number to each output channel.
-        conv_mode: "cross_correlation", the only one supported.
+        conv_mode: "cross_correlation", or "convolution", which reverses the kernels.
         compute_mode: "default", or "float32" to sum float16 in float32 (which happens anyway).
         padding_mode: "zeros", "reflect" or "replicate".
 
@@ -360,7 +360,7 @@ class ConvTranspose2d(_ConvNd):
         dilation: step between the outputs that a kernel meets, an int or a pair.
         groups: number of parts into which channels are split.
         bias: whether to add a learned number to each output channel.
-        conv_mode: "cross_correlation", the only one supported.
+        conv_mode: "cross_correlation", or "convolution", which reverses the kernels.
         compute_mode: "default" or "float32".
 
     Shape:
@@ -427,6 +427,61 @@ class ConvTranspose2d(_ConvNd):
     def forward(self, inp: Tensor) -> Tensor:
         """(N, in_channels, H, W) to (N, out_channels, H', W')."""
         return self.calc_conv_transpose2d(inp, self.weight, self.bias)
+
+
+class ConvTranspose3d(_ConvNd):
+    r"""The transpose of :class:`Conv3d`: spreads each input over a kernel of outputs.
+
+    Arguments as :class:`ConvTranspose2d`, sizes being an int or three. The weight is
+    (in_channels, out_channels, kd, kh, kw), with ``groups`` first where they are above 1; the bias
+    is (1, out_channels, 1, 1, 1).
+
+    >>> import megengine.functional as F
+    >>> ConvTranspose3d(2, 3, 2, stride=2)(F.ones((1, 2, 4, 4, 4))).shape
+    (1, 3, 8, 8, 8)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: IntOrTuple,
+        stride: IntOrTuple = 1,
+        padding: IntOrTuple = 0,
+        output_padding: IntOrTuple = 0,
+        dilation: IntOrTuple = 1,
+        groups: int = 1,
+        bias: bool = True,
+        **kwargs: Any,
+    ):
+        super().__init__(
+            in_channels,
+            out_channels,
+            _triple_nonzero(kernel_size),
+            _triple_nonzero(stride),
+            _triple(padding),
+            _triple(output_padding),
+            _triple_nonzero(dilation),
+            groups,
+            bias,
+            **kwargs,
+        )
+
+    def _infer_weight_shape(self) -> tuple[int, ...]:
+        return _grouped(self.groups, self.in_channels, self.out_channels, self.kernel_size)
+
+    def forward(self, inp: Tensor) -> Tensor:
+        """(N, in_channels, D, H, W) to (N, out_channels, D', H', W')."""
+        return F.conv_transpose3d(
+            inp,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            self.output_padding,
+            self.dilation,
+            self.groups,
+        )
 
 
 class ConvRelu2d(Conv2d):

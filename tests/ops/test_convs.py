@@ -1,0 +1,230 @@
+"""Special things about windows, padding and the convolutions beside the plain ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import megengine as mge
+import megengine.functional as F
+import megengine.module as M
+from megengine.autodiff import GradManager
+from megengine.core._imperative_rt.core2 import apply
+from megengine.core.ops import builtin
+
+T = mge.tensor
+
+
+def data(*shape: int) -> mge.Tensor:
+    return T(np.linspace(-1, 1, int(np.prod(shape)), dtype="float32").reshape(shape))
+
+
+# ---- windows -------------------------------------------------------------------------------------
+
+
+def test_windows_share_memory_but_are_values() -> None:
+    """A write to windows or to the image is seen on one side only."""
+    x = data(1, 1, 4, 4)
+    before = x.numpy().copy()
+    windows = F.sliding_window(x, 3)
+    copied = windows.numpy().copy()
+    x[0, 0, 0, 0] = 5.0
+    np.testing.assert_array_equal(windows.numpy(), copied)
+    del x
+    windows[0, 0, 0, 0, 1, 1] = 9.0
+    want = np.lib.stride_tricks.sliding_window_view(before, (3, 3), (2, 3)).copy()
+    want[0, 0, 0, 0, 1, 1] = 9.0
+    np.testing.assert_array_equal(windows.numpy(), want)
+
+
+def test_windows_survive_ops_in_place() -> None:
+    """Elementwise ops on windows that nobody else holds do not write over neighbours."""
+    windows = F.sliding_window(data(1, 1, 5, 5), 3)
+    want = windows.numpy() * 2 + 1
+    windows *= 2
+    windows += 1
+    np.testing.assert_allclose(windows.numpy(), want, rtol=1e-6)
+
+
+def test_padded_windows_of_nothing() -> None:
+    assert F.sliding_window(F.zeros((0, 2, 4, 4)), 3, 1).shape == (0, 2, 4, 4, 3, 3)
+    assert F.sliding_window_transpose(F.zeros((0, 2, 4, 4, 3, 3)), 4, 3, 1).shape == (0, 2, 4, 4)
+
+
+# ---- regions -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight_shape", [(2, 1, 1, 3, 3), (2, 2, 3, 3)])
+def test_other_regions_do_not_count(weight_shape: tuple[int, ...]) -> None:
+    """NaN in another region does not reach the output, nor the gradients."""
+    x = np.ones((1, 2, 4, 4), "float32")
+    regions = np.zeros((1, 4, 4), "int32")
+    x[:, :, 0, 0] = np.nan
+    regions[:, 0, 0] = 7
+    weight = mge.Parameter(np.ones(weight_shape, "float32"))
+    inp = T(x)
+    rin, rout = T(regions), T(np.zeros((1, 4, 4), "int32"))
+    groups = 2 if len(weight_shape) == 5 else 1
+    with GradManager().attach([inp, weight]) as gm:
+        y = F.region_restricted_conv(inp, weight, rin, rout, padding=1, groups=groups)
+        gm.backward(y.sum())
+    assert np.isfinite(y.numpy()).all()
+    assert np.isfinite(weight.grad.numpy()).all()
+    assert (inp.grad.numpy()[:, :, 0, 0] == 0).all()
+
+
+def test_reflected_regions() -> None:
+    """A border that repeats pixels repeats their regions."""
+    layer = M.RegionRestrictedConv(2, 2, 3, groups=2, padding=1, padding_mode="reflect")
+    ones = T(np.ones((1, 4, 4), "int32"))
+    plain = M.Conv2d(2, 2, 3, groups=2, padding=1, padding_mode="reflect")
+    plain.weight, plain.bias = layer.weight, layer.bias
+    x = data(1, 2, 4, 4)
+    np.testing.assert_allclose(layer(x, ones, ones).numpy(), plain(x).numpy(), rtol=2e-6, atol=2e-6)
+
+
+# ---- activations and modes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["identity", "relu", "sigmoid", "h_swish"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_conv_bias_is_its_parts(mode: str, dtype: str) -> None:
+    x, w, b = (data(*s).astype(dtype) for s in [(2, 3, 5, 5), (4, 3, 3, 3), (1, 4, 1, 1)])
+    y = F.quantized.conv_bias_activation(x, w, b, padding=1, nonlinear_mode=mode)
+    plain = F.conv2d(x, w, b, padding=1)
+    steps = {"identity": lambda v: v, "relu": F.relu, "sigmoid": F.sigmoid, "h_swish": F.hswish}
+    want = steps[mode](plain)
+    assert y.dtype == want.dtype
+    np.testing.assert_array_equal(y.astype("float32").numpy(), want.astype("float32").numpy())
+
+
+def test_dtypes_that_come_later_say_so() -> None:
+    x, w, b = data(1, 1, 3, 3), data(1, 1, 2, 2), data(1, 1, 1, 1)
+    for dtype in ("qint8", "int8", "float16", "no such dtype"):
+        with pytest.raises(NotImplementedError, match="not there yet"):
+            F.quantized.conv_bias_activation(x, w, b, dtype=dtype)
+        with pytest.raises(NotImplementedError, match="not there yet"):
+            F.quantized.batch_conv_bias_activation(x, w.reshape(1, 1, 1, 2, 2), b, dtype=dtype)
+        with pytest.raises(NotImplementedError, match="not there yet"):
+            F.quantized.conv_transpose2d(x, w, dtype=dtype)
+    with pytest.raises(TypeError, match="quantised"):
+        apply(builtin.ConvBias(dtype="float16"), x, w, b)
+
+
+def test_integers_in_conv_bias() -> None:
+    x, w = T(np.arange(9).reshape(1, 1, 3, 3)), T(np.array([1, -1, 1, -2]).reshape(1, 1, 2, 2))
+    y = F.quantized.conv_bias_activation(x, w, T(np.array([3])), nonlinear_mode="relu")
+    assert y.dtype == np.int32
+    np.testing.assert_array_equal(y.numpy(), np.maximum(F.conv2d(x, w).numpy() + 3, 0))
+
+
+# ---- bad input -----------------------------------------------------------------------------------
+
+
+ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: F.sliding_window(data(1, 1, 4, 4), 5), ValueError, "within the padded height of 4"),
+    (lambda: F.sliding_window(data(4, 4), 2), ValueError, "expected .N, C, H, W."),
+    (lambda: F.sliding_window(data(1, 1, 4, 4), 2, stride=0), ValueError, "stride"),
+    (lambda: F.sliding_window(data(1, 1, 4, 4), 2, padding=-1), ValueError, "padding"),
+    (
+        lambda: F.sliding_window_transpose(data(1, 1, 3, 3, 2, 2), 5, 2),
+        ValueError,
+        r"expected windows of shape \(1, 1, 4, 4, 2, 2\)",
+    ),
+    (lambda: F.sliding_window_transpose(data(1, 1, 4, 4), 5, 2), ValueError, "windows of shape"),
+    (
+        lambda: F.sliding_window_transpose(data(1, 1, 3, 3, 2, 2) > 0, 4, 2),
+        TypeError,
+        "expected numbers, got bool",
+    ),
+    (lambda: F.pixel_shuffle(data(1, 3, 2, 2), 2), ValueError, "divisible by 4"),
+    (lambda: F.pixel_shuffle(data(3, 2), 1), ValueError, "expected .*C, H, W"),
+    (lambda: F.pixel_shuffle(data(1, 4, 2, 2), 0), ValueError, "factor"),
+    (lambda: F.pixel_shuffle(data(1, 4, 2, 2), 2**40), ValueError, "factor"),
+    (lambda: F.local_response_norm(data(1, 4, 2, 2), 4), ValueError, "odd"),
+    (lambda: F.local_response_norm(data(4, 2, 2)), ValueError, "N, C, H, W"),
+    (lambda: F.local_response_norm(T(np.ones((1, 1, 1, 1), "int32"))), TypeError, "float dtype"),
+    (lambda: F.nn.pad(data(3), ((1, -1),)), ValueError, ">= 0"),
+    (lambda: F.nn.pad(data(3), ((1, 1), (0, 0))), ValueError, "up to 1 pairs"),
+    (lambda: F.nn.pad(data(3), ((3, 0),), "reflect"), ValueError, "below the size 3"),
+    (lambda: F.nn.pad(data(0), ((1, 0),), "replicate"), ValueError, "empty"),
+    (lambda: F.nn.pad(data(3), ((1, 0),), "wrap"), ValueError, "mode"),
+    (
+        lambda: F.local_conv2d(data(1, 2, 5, 5), data(1, 2, 3, 2, 3, 3, 4)),
+        ValueError,
+        "3 x 3 positions",
+    ),
+    (lambda: F.local_conv2d(data(1, 3, 5, 5), data(1, 3, 3, 2, 3, 3, 4)), ValueError, "channels"),
+    (lambda: F.local_conv2d(data(1, 2, 5, 5), data(4, 2, 3, 3)), ValueError, "groups, OH, OW"),
+    (
+        lambda: F.local_conv2d(data(1, 2, 5, 5), data(1, 3, 3, 2, 3, 3, 4), conv_mode="x"),
+        ValueError,
+        "conv_mode",
+    ),
+    (
+        lambda: M.LocalConv2d(2, 2, 3, 3, 5),
+        ValueError,
+        "does not fit into an input of 3 x 3",
+    ),
+    (
+        lambda: F.region_restricted_conv(
+            data(1, 2, 3, 3), data(2, 1, 1, 3, 3), data(1, 3, 3), data(1, 1, 1), groups=2
+        ),
+        TypeError,
+        "regions of an integer dtype",
+    ),
+    (
+        lambda: F.region_restricted_conv(
+            data(1, 2, 3, 3), data(2, 1, 1, 3, 3), T([[[0]]]), T([[[0]]]), groups=2
+        ),
+        ValueError,
+        r"rin of shape \(1, 3, 3\)",
+    ),
+    (
+        lambda: F.region_restricted_conv(
+            data(1, 2, 3, 3), data(2, 1, 1, 3, 3), T([[[0] * 3] * 3]), T([[0]]), groups=2
+        ),
+        ValueError,
+        r"rout of shape \(1, 1, 1\)",
+    ),
+    (
+        lambda: F.region_restricted_conv(
+            data(1, 2, 3, 3), data(2, 2, 3, 3), T([[[0] * 3] * 3]), T([[[0]]]), groups=2
+        ),
+        ValueError,
+        "for 2 groups",
+    ),
+    (
+        lambda: F.quantized.conv_bias_activation(
+            data(1, 1, 3, 3), data(2, 1, 2, 2), data(1, 3, 1, 1)
+        ),
+        ValueError,
+        "bias|broadcast",
+    ),
+    (
+        lambda: F.quantized.conv_bias_activation(
+            data(1, 1, 3, 3), data(2, 1, 2, 2), data(1, 2, 1, 1), nonlinear_mode="tanh"
+        ),
+        ValueError,
+        "nonlinear_mode",
+    ),
+    (
+        lambda: F.quantized.batch_conv_bias_activation(
+            data(2, 1, 3, 3), data(3, 2, 1, 2, 2), data(1, 2, 1, 1)
+        ),
+        ValueError,
+        "N, out, in, kh, kw",
+    ),
+    (lambda: M.BatchMatMulActivation(2, 3, 4, nonlinear_mode="tanh"), ValueError, "nonlinear_mode"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "says"), ERRORS)
+def test_errors_name_what_is_wrong(
+    call: Callable[[], Any], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        call()
