@@ -86,6 +86,39 @@ def test_reflected_regions() -> None:
     np.testing.assert_allclose(layer(x, ones, ones).numpy(), plain(x).numpy(), rtol=2e-6, atol=2e-6)
 
 
+# ---- the reversed kernel ---------------------------------------------------------------------
+
+
+def test_deformable_convolution_reverses_its_kernel() -> None:
+    """Offsets belong to positions: only the weights turn round."""
+    x, w = data(1, 2, 5, 5), data(3, 2, 3, 3)
+    offset, mask = data(1, 18, 5, 5), F.ones((1, 9, 5, 5))
+    turned = T(w.numpy()[..., ::-1, ::-1].copy())
+    got = F.deformable_conv2d(x, w, offset, mask, padding=1, conv_mode="convolution")
+    want = F.deformable_conv2d(x, turned, offset, mask, padding=1)
+    np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bfloat16"])
+def test_modules_reverse_their_kernels(dtype: str) -> None:
+    layers = [
+        (M.Conv1d, (1, 2, 7)),
+        (M.Conv2d, (1, 2, 5, 6)),
+        (M.Conv3d, (1, 2, 4, 5, 4)),
+        (M.ConvTranspose2d, (1, 2, 4, 3)),
+    ]
+    for cls, shape in layers:
+        plain = cls(2, 3, 2, bias=False)
+        turned = cls(2, 3, 2, bias=False, conv_mode="convolution")
+        w = (plain.weight * 8).astype(dtype)
+        axes = (..., *(slice(None, None, -1),) * (len(shape) - 2))
+        plain.weight, turned.weight = mge.Parameter(w[axes]), mge.Parameter(w)
+        x = (data(*shape) * 8).astype(dtype)
+        got, want = turned(x), plain(x)
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got.astype("float32").numpy(), want.astype("float32").numpy())
+
+
 # ---- activations and modes -----------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from ..core.errors import named
 from ..core.ops import builtin
 from ..tensor import Tensor
 from .conv import _check as check_convolution
+from .conv import check_conv_mode
 from .math import argsort
 
 __all__ = [
@@ -324,7 +325,8 @@ def deformable_conv2d(
         padding: zeros on both sides of each axis.
         dilation: step between the taps of the kernel.
         groups: the channels are cut into so many groups that do not mix.
-        conv_mode: only "cross_correlation".
+        conv_mode: "cross_correlation", or "convolution", which reverses the kernel; offsets and
+            masks stay those of the positions of its taps.
         compute_mode: "default" or "float32". 16-bit floats accumulate in float32 either way.
 
     Returns:
@@ -347,7 +349,9 @@ def deformable_conv2d(
     dtype = result_type(*operands)
     operands = [v if v.dtype == dtype else v.astype(dtype) for v in operands]
     groups = _integer(name, "groups", groups)
-    check_convolution(name, operands[1], groups, 2, conv_mode, compute_mode)
+    check_convolution(name, operands[1], groups, 2, compute_mode)
+    if check_conv_mode(name, conv_mode) == "CONVOLUTION":
+        operands[1] = operands[1][..., ::-1, ::-1]
     fields = {
         f"{key}_{axis}": size
         for key, value in (("stride", stride), ("pad", padding), ("dilate", dilation))
