@@ -369,7 +369,7 @@ def indexing() -> list[Sample]:
 
 
 def recurrent() -> list[Sample]:
-    """The ops of recurrent networks, and modules with a state."""
+    """The ops of recurrent networks, modules with a state, and CTC."""
 
     def state(net: Any) -> Callable[..., Any]:
         return lambda x, h, c: net(x, (h, c))
@@ -379,6 +379,16 @@ def recurrent() -> list[Sample]:
 
     fields = {"hidden_size": 4, "num_layers": 2}
     return [
+        Sample(
+            "ctc_loss",
+            F.loss.ctc_loss,
+            lambda: [data(5, 2, 4), ints(5, 4), ints(1, 2, 3), ints(1, 2), 0, "mean"],
+        ),
+        Sample(
+            "ctc_loss",
+            F.loss.ctc_loss,
+            lambda: [data(5, 2, 4), ints(5, 4), T([[1, 2], [3, 1]]), ints(1, 2), 0, "none"],
+        ),
         Sample(
             "LSTM-state",
             state(M.LSTM(3, 4, 2)),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._core import OpDef, call
+from ..core._imperative_rt.core2 import apply
 from ..core.errors import named
 from ..core.ops import builtin
 from ..core.tensor.dtype import is_bfloat16
@@ -22,6 +23,7 @@ from .tensor import indexing_one_hot
 __all__ = [
     "binary_cross_entropy",
     "cross_entropy",
+    "ctc_loss",
     "hinge_loss",
     "l1_loss",
     "square_loss",
@@ -182,3 +184,72 @@ def hinge_loss(pred: Tensor, label: Tensor, norm: str = "L1", reduction: str = "
         raise ValueError(f"hinge_loss: expected norm 'L1' or 'L2', got {norm!r}")
     margin = relu(1 - _as_tensor(pred) * label)
     return _reduce(sum(margin if norm == "L1" else margin * margin, axis=1), reduction)
+
+
+def _lengths(name: str, what: str, value: Any) -> Tensor:
+    lengths = _as_tensor(value)
+    kind = lengths.dtype.kind
+    if (
+        kind == "f"
+        and lengths.size
+        and not np.array_equal(lengths.numpy() % 1, 0 * lengths.numpy())
+    ):
+        raise ValueError(f"{name}: expected whole {what}, got {lengths}")
+    return lengths if kind in "iu" else lengths.astype("int32")
+
+
+@named
+def ctc_loss(
+    pred: Tensor,
+    pred_lengths: Tensor,
+    label: Tensor,
+    label_lengths: Tensor,
+    blank: int = 0,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Connectionist temporal classification (Graves et al., ICML 2006).
+
+    The probability of a label sequence is the sum, over all ways to repeat its labels and to put
+    blanks between and around them until they are as long as the prediction, of the product of the
+    probabilities of the frames. Between two equal labels there has to be a blank. The loss is minus
+    its logarithm, whatever the length of the sequence: it is computed in the logarithm.
+
+    Args:
+        pred: probabilities (after softmax) of shape (T, N, C): T frames of N samples, C classes.
+        pred_lengths: how many frames of each sample count, (N,), from 0 to T.
+        label: class indices, (N, S), where those past the length of a sample do not matter; or
+            those of all samples one after the other, (sum of label_lengths,).
+        label_lengths: how many labels each sample has, (N,); may be 0.
+        blank: the class of the blank.
+        reduction: ``"mean"``: the mean over the samples of the loss divided by the number of labels
+            (by 1 where there is none); ``"sum"``; or ``"none"``.
+
+    Returns:
+        float32 (float64 for float64), 0-d or (N,). A sample with too few frames for its labels has
+        the probability 0: its loss is minus the logarithm of the smallest normal number, 87.3
+        (708.4 in float64), and its gradient 0. Probabilities below that number count as it, with
+        gradient 0.
+
+    Raises:
+        ValueError: for shapes, lengths and a blank that do not fit.
+        IndexError: for a label that is not the index of a class.
+
+    >>> import megengine as mge, megengine.functional as F
+    >>> pred = mge.tensor([[[0.0614, 0.9386], [0.8812, 0.1188]],
+    ...                    [[0.699, 0.301], [0.2572, 0.7428]]])
+    >>> F.loss.ctc_loss(pred, mge.tensor([2, 2]), mge.tensor([1, 1]), mge.tensor([1, 1]))
+    Tensor(0.15044, device=xpux:0)
+    """
+    _check_reduction("ctc_loss", reduction)
+    pred = _as_tensor(pred)
+    lengths = _lengths("ctc_loss", "label_lengths", label_lengths)
+    loss = apply(
+        builtin.CTCLoss(blank=blank),
+        pred,
+        _lengths("ctc_loss", "pred_lengths", pred_lengths),
+        _lengths("ctc_loss", "labels", label),
+        lengths,
+    )[0]
+    if reduction == "mean":
+        return mean(loss / maximum(lengths, 1).astype(loss.dtype))
+    return _reduce(loss, reduction)
