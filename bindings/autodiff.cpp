@@ -116,6 +116,15 @@ void bind_autodiff(nb::module_& m) {
             return out;
           },
           "The gradient of each watched tensor, None where ys do not depend on it.");
+  m.def(
+      "is_recording",
+      [] {
+        const DispatchState& state = dispatch_state();
+        return state.pause_grad == 0 &&
+               std::any_of(state.tapes.begin(), state.tapes.end(),
+                           [](const Tape* tape) { return tape->recording(); });
+      },
+      "Whether any tape records what is computed now.");
   m.def("call_function", call_function, "Calls an autodiff.Function.");
 }
 

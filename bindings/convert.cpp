@@ -159,6 +159,13 @@ DType dtype_from_python(PyObject* o) {
   } catch (nb::python_error& e) {
     fail_type("dtype", nb::cast<std::string>(nb::str(e.value())));
   }
+  // What such a dtype's integers stand for is in its metadata (core/tensor/dtype.py).
+  const nb::object metadata = dtype.attr("metadata");
+  if (!metadata.is_none() && nb::cast<bool>(metadata.attr("__contains__")("mgb_dtype"))) {
+    fail(ErrorKind::not_implemented, "dtype",
+         "quantised tensors are not supported yet; keep floats, quantised arrays of NumPy "
+         "(core.tensor.dtype.convert_to_qint8) or the integers (dtype='int8')");
+  }
   return dtype_from_name("dtype", nb::cast<std::string>(dtype.attr("name")));
 }
 

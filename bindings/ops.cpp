@@ -12,8 +12,16 @@ namespace mge::py {
 namespace {
 
 struct PyOp {
-  OpRef op;
+  OpRef op;  // null in a PyOpBase
+
+  const Op& get() const {
+    if (!op) fail_type("OpDef", "an op that is written in Python has no such attribute");
+    return *op;
+  }
 };
+
+// The base of ops that are written in Python: their method `_apply` makes the outputs.
+struct PyOpBase : PyOp {};
 
 FieldValue field_from_python(const char* op, const char* field, PyObject* o) {
   if (o == Py_None) return std::monostate{};
@@ -152,20 +160,40 @@ Values run(const OpRef& op, Values in) {
   return apply(op, std::move(in));
 }
 
-Values run_call(PyObject* const* args, Py_ssize_t n) {
-  if (n < 1) fail_type("apply", "expected an op and its inputs");
-  const OpRef op = op_of(args[0]);
+Values run_call(const OpRef& op, PyObject* const* args, Py_ssize_t n) {
   return run(op, inputs_of(*op, args + 1, static_cast<std::size_t>(n - 1)));
+}
+
+// The outputs of an op that is written in Python.
+nb::list run_python(PyObject* const* args, Py_ssize_t n) {
+  nb::list inputs;
+  for (Py_ssize_t i = 1; i < n; ++i) inputs.append(nb::handle(args[i]));
+  return nb::list(nb::handle(args[0]).attr("_apply")(*inputs));
+}
+
+OpRef first_as_op(const char* function, PyObject* const* args, Py_ssize_t n) {
+  if (n < 1) fail_type(function, "expected an op and its inputs");
+  return op_of(args[0]);
 }
 
 // apply(op, *inputs) -> list of outputs; call(op, *inputs) -> the only output. Plain C functions,
 // because every call of a layer goes through one of them.
 PyObject* py_apply(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  return guarded<PyObject*>(nullptr, [&] { return outputs_to_python(run_call(args, n)); });
+  return guarded<PyObject*>(nullptr, [&] {
+    const OpRef op = first_as_op("apply", args, n);
+    return op ? outputs_to_python(run_call(op, args, n)) : run_python(args, n).release().ptr();
+  });
 }
 PyObject* py_call(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guarded<PyObject*>(nullptr, [&] {
-    Values out = run_call(args, n);
+    const OpRef op = first_as_op("call", args, n);
+    if (!op) {
+      const nb::list out = run_python(args, n);
+      if (out.size() != 1)
+        fail_value("call", "expected an op with one output, it has ", out.size());
+      return nb::object(out[0]).release().ptr();
+    }
+    Values out = run_call(op, args, n);
     if (out.size() != 1) fail_value("call", "expected an op with one output, it has ", out.size());
     return wrap(std::move(out[0]));
   });
@@ -194,23 +222,25 @@ void bind_ops(nb::module_& m) {
       .def(
           "__getattr__",
           [](PyOp& self, const std::string& name) {
-            const std::size_t i = field_index(*self.op->type, name);
-            if (i == self.op->type->fields.size()) {
+            if (!self.op) throw nb::attribute_error(str("no attribute '", name, "'").c_str());
+            const OpType& type = *self.op->type;
+            const std::size_t i = field_index(type, name);
+            if (i == type.fields.size()) {
               throw nb::attribute_error(str(self.op->name(), " has no field '", name, "'").c_str());
             }
-            return field_to_python(self.op->type->get(*self.op, i));
+            return field_to_python(type.get(*self.op, i));
           })
-      .def("__repr__", [](PyOp& self) { return self.op->text(); })
-      .def("__hash__", [](PyOp& self) { return self.op->hash(); })
+      .def("__repr__", [](PyOp& self) { return self.get().text(); })
+      .def("__hash__", [](PyOp& self) { return self.get().hash(); })
       .def("__eq__",
            [](PyOp& self, nb::object other) {
              PyOp* o = nullptr;
-             return nb::try_cast<PyOp*>(other, o) && o && *self.op == *o->op;
+             return nb::try_cast<PyOp*>(other, o) && o && o->op && self.get() == *o->op;
            })
       .def(
           "_set_field",
           [](PyOp& self, const std::string& name, nb::object value) {
-            const OpType& type = *self.op->type;
+            const OpType& type = *self.get().type;
             const std::size_t wanted = field_index(type, name);
             if (wanted == type.fields.size())
               fail_type(type.traits.name, "has no field '", name, "'");
@@ -221,6 +251,10 @@ void bind_ops(nb::module_& m) {
             self.op = type.create(values);
           },
           nb::arg("name"), nb::arg("value").none());
+
+  nb::class_<PyOpBase, PyOp>(m, "PyOpBase",
+                             "Base of ops that are written in Python: apply() calls _apply().")
+      .def(nb::init<>());
 
   if (PyModule_AddFunctions(m.ptr(), g_methods) != 0) throw nb::python_error();
   m.def(

@@ -6,15 +6,48 @@
 #include "core/runtime/allocator.h"
 
 namespace mge::py {
+namespace {
+
+// A point in what a device has to do. Ops run when they are called, so each point is reached.
+struct Event {
+  void record() {}
+  void wait() {}
+};
+
+nb::list physical_locator(const Device& device) {
+  nb::list out;
+  out.append("cpu");
+  out.append(device.physical_index());
+  out.append(static_cast<int>(device.stream));
+  return out;
+}
+
+}  // namespace
 
 void bind_runtime(nb::module_& m) {
-  nb::class_<Device>(m, "CompNode", "A device, with the name that it was asked for by.")
+  nb::class_<Device> comp_node(m, "CompNode", "A device, with the name that it was asked for by.");
+  nb::class_<Event>(comp_node, "Event", "A point in the work of a device.")
+      .def(nb::init<>())
+      .def("record", &Event::record)
+      .def("wait", &Event::wait);
+  comp_node
       .def(
           "__init__",
           [](Device* self, const std::string& name) { new (self) Device(parse_device(name)); },
           nb::arg("name") = "xpux")
       .def_prop_ro("logical_name", &Device::logical_name)
       .def_prop_ro("physical_name", &Device::physical_name)
+      .def_prop_ro("physical_locator", &physical_locator)
+      .def("create_event", [](const Device&) { return Event{}; })
+      .def("get_mem_status_bytes",
+           [](const Device&) {
+             return nb::module_::import_("megengine.device").attr("get_mem_status_bytes")();
+           })
+      .def("get_used_memory", [](const Device&) { return memory_stats().allocated; })
+      .def("get_max_used_memory", [](const Device&) { return memory_stats().max_allocated; })
+      .def("get_reserved_memory", [](const Device&) { return memory_stats().reserved; })
+      .def("get_max_reserved_memory", [](const Device&) { return memory_stats().max_reserved; })
+      .def("reset_max_memory_stats", [](const Device&) { reset_max_memory_stats(); })
       .def("__str__", &Device::logical_name)
       .def("__repr__",
            [](const Device& d) {

@@ -123,6 +123,8 @@ void bind_tensor(nb::module_& m) {
           nb::arg("value").none())
       .def("numpy", [](PyTensor& t) { return nb::steal(to_numpy(t.value)); })
       .def("item", [](PyTensor& t) { return nb::steal(to_scalar("item", t.value)); })
+      .def("item", [](nb::handle self,
+                      nb::args index) { return self.attr("numpy")().attr("item")(*index); })
       .def("_reset",
            [](PyTensor& t, nb::object other) {
              t.value = is_tensor(other.ptr())

@@ -63,6 +63,7 @@ __all__ = [
     "Tensor",
     "__version__",
     "autodiff",
+    "check_misc",
     "coalesce_free_memory",
     "config",
     "core",
@@ -105,6 +106,10 @@ __all__ = [
     "utils",
     "version",
 ]
+
+
+def check_misc() -> None:
+    """Would check that libraries which the reference bundles fit together: there are none."""
 
 
 def _full_sync() -> None:

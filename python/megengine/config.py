@@ -1,9 +1,17 @@
-"""Switches of the runtime that programs set."""
+"""Switches of the runtime that programs set.
 
-from __future__ import annotations
+>>> import megengine as mge
+>>> mge.config.async_level = 2
+>>> mge.config.async_level
+2
+>>> mge.config.async_level = 0
+"""
 
-__all__ = ["async_level"]
+import sys as _sys
 
-# Ops run when they are called, which is level 0 of the reference's asynchronous mode; a program may
-# set another level without effect.
-async_level: int = 0
+from .core import _config
+from .core._config import __all__ as __all__
+from .core._config import _get_actual_op_param as _get_actual_op_param
+from .core._config import _override as _override
+
+_config._install(_sys.modules[__name__])

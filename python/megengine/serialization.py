@@ -21,9 +21,11 @@ from typing import IO, Any, ClassVar
 import numpy as np
 
 from .core.tensor.dtype import bfloat16
+from .device import get_default_device
 from .tensor import Parameter, Tensor
+from .utils.max_recursion_limit import max_recursion_limit
 
-__all__ = ["load", "save"]
+__all__ = ["dmap", "get_default_device", "load", "max_recursion_limit", "save"]
 
 # The implementations in Python, whose instructions can be replaced one by one.
 _PythonPickler: Any = pickle._Pickler
@@ -157,10 +159,42 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 4) 
 # ---- loading ------------------------------------------------------------------------------------
 
 
+_locations: list[Callable[[str], str]] = []  # of the dmap blocks that are open
+
+
+class dmap:  # noqa: N801 - the reference's name
+    """A block in which :func:`load` puts tensors where ``map_location`` says.
+
+    It holds for calls that do not say it themselves.
+
+    Args:
+        map_location: as in :func:`load`.
+
+    >>> import io
+    >>> import megengine as mge
+    >>> file = io.BytesIO()
+    >>> mge.save(mge.tensor([1.0]), file)
+    >>> _ = file.seek(0)
+    >>> with dmap({"xpux": "cpu0"}):
+    ...     mge.load(file)
+    Tensor([1.], device=cpu0:0)
+    """
+
+    def __init__(self, map_location: MapLocation) -> None:
+        self._location = _location_map(map_location)
+
+    def __enter__(self) -> dmap:
+        _locations.append(self._location)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        _locations.remove(self._location)
+
+
 def _location_map(map_location: MapLocation) -> Callable[[str], str]:
     """The function from a device's name in the file to where its tensors go."""
     if map_location is None:
-        return lambda name: name
+        return _locations[-1] if _locations else lambda name: name
     if isinstance(map_location, str):
         place = map_location
         return lambda name: place
@@ -479,7 +513,7 @@ def _load(
 ) -> Any:
     if pickle_module is None:
         return _Unpickler(_bounded(file), location).load()
-    if map_location is None:
+    if map_location is None and not _locations:
         return pickle_module.load(file)
 
     class Located(pickle_module.Unpickler):  # type: ignore[misc]
@@ -490,6 +524,11 @@ def _load(
             return found
 
     return Located(file).load()
+
+
+def _get_callable_map_location(map_location: MapLocation) -> Callable[[str], str]:
+    """Where a tensor of a device goes, as a function, for programs that ask for it."""
+    return _location_map(map_location)
 
 
 def _located_class(kind: type[Tensor], location: Callable[[str], str]) -> type:

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 
 from . import _core
+from ._core import CompNode, apply
+from .core._imperative_rt.core2 import FormatType, set_py_tensor_type
+from .core._trace_option import use_symbolic_shape
+from .core.ops.builtin import Borrow, Copy, GetVarShape
 from .core.tensor import array_method
 from .core.tensor.array_method import ArrayMethodMixin
 from .core.tensor.dtype import is_bfloat16
+from .core.tensor.qparams import QParams, QuantMode
 from .device import as_device, get_default_device
+from .logger import get_logger
 
-__all__ = ["ArrayMethodMixin", "Parameter", "Tensor", "as_device", "get_default_device", "tensor"]
+__all__ = [
+    "ArrayMethodMixin",
+    "Borrow",
+    "CompNode",
+    "Copy",
+    "FormatType",
+    "GetVarShape",
+    "Parameter",
+    "Tensor",
+    "apply",
+    "as_device",
+    "get_default_device",
+    "get_logger",
+    "set_py_tensor_type",
+    "tensor",
+    "use_symbolic_shape",
+]
 
 
 class Tensor(_core.Tensor, ArrayMethodMixin):
@@ -48,6 +71,19 @@ class Tensor(_core.Tensor, ArrayMethodMixin):
     def format(self) -> str:
         """The name of the memory format; strides carry it here, so it is always ``"default"``."""
         return "default"
+
+    @property
+    def qparams(self) -> QParams:
+        """How the tensor was quantised: empty until fake quantisation fills it in.
+
+        >>> import megengine as mge
+        >>> print(mge.tensor([1.0]).qparams.scale)
+        None
+        """
+        found = self.__dict__.get("_qparams")
+        if found is None:
+            found = self.__dict__["_qparams"] = QParams(QuantMode.SYMMERTIC, None, None, None)
+        return found
 
     def to(self, device: Any, *, _borrow: bool = False) -> Tensor:
         """The tensor on another device.
@@ -88,6 +124,8 @@ class Tensor(_core.Tensor, ArrayMethodMixin):
         out = type(self)(self._copied())
         out.name = self.name
         out.__dict__.update(self.__dict__)
+        if "_qparams" in out.__dict__:
+            out.__dict__["_qparams"] = copy.copy(self.qparams)
         memo[id(self)] = out
         return out
 

@@ -17,9 +17,9 @@ def _declared() -> dict[str, set[str]]:
         elif isinstance(node, ast.ClassDef):
             out[""].add(node.name)
             out[node.name] = {
-                n.name if isinstance(n, ast.FunctionDef) else n.target.id  # type: ignore[attr-defined, union-attr]
+                n.target.id if isinstance(n, ast.AnnAssign) else n.name  # type: ignore[union-attr]
                 for n in node.body
-                if isinstance(n, (ast.FunctionDef, ast.AnnAssign))
+                if isinstance(n, (ast.FunctionDef, ast.AnnAssign, ast.ClassDef))
             }
     return out
 

@@ -1,7 +1,7 @@
 // IndexItems: index expressions whose bounds are inputs.
+#include "core/ops/indexing/items.h"
 #include "core/dispatch/dispatch.h"
 #include "core/kernels/cpu/copy.h"
-#include "core/ops/indexing/indexing.h"
 
 namespace mge {
 namespace {
@@ -11,40 +11,44 @@ constexpr const char* kName = "IndexItems";
 // Takes the inputs after the tensor and the value one by one.
 class Bounds {
  public:
-  Bounds(const Values& in, std::size_t first) : in_(in), next_(first) {}
+  Bounds(const char* op, const Values& in, std::size_t first) : op_(op), in_(in), next_(first) {}
   const Value& array() {
-    if (next_ >= in_.size()) fail_type(kName, "expected an input for each bound, got ", in_.size());
+    if (next_ >= in_.size()) fail_type(op_, "expected an input for each bound, got ", in_.size());
     return in_[next_++];
   }
   std::int64_t integer() {
     const Value& v = array();
     if (v.size() != 1 || !is_integer(v.dtype())) {
-      fail_type(kName, "expected an integer, got ", v.dtype(), " of shape ", v.shape());
+      fail_type(op_, "expected an integer, got ", v.dtype(), " of shape ", v.shape());
     }
     std::int64_t out = 0;
     cpu::copy({v.view().data, v.dtype(), {}, {}}, {&out, DType::int64, {}, {}});
     return out;
   }
   void check_all_used() const {
-    if (next_ != in_.size()) fail_type(kName, "expected ", next_, " inputs, got ", in_.size());
+    if (next_ != in_.size()) fail_type(op_, "expected ", next_, " inputs, got ", in_.size());
   }
 
  private:
+  const char* op_;
   const Values& in_;
   std::size_t next_;
 };
 
-// The items in the fields of the other ops; `arrays` gets the index arrays.
-VecItems read_items(const IndexItems& op, bool vec, Bounds& bounds, Values& arrays) {
+}  // namespace
+
+VecItems read_items(const char* op, const Dims& codes, bool vec, const Values& in,
+                    std::size_t first, Values& arrays) {
+  Bounds bounds(op, in, first);
   VecItems out;
   int removed = 0;
-  for (std::int64_t item : op.items) {
+  for (std::int64_t item : codes) {
     const std::int64_t axis = item >> 4;
     const std::int64_t start = item & 1 ? bounds.integer() : kNoBound;
     const std::int64_t stop = item & 2 ? bounds.integer() : kNoBound;
     const std::int64_t step = item & 4 ? bounds.integer() : 1;
     if (!(item & 8)) {
-      if (step == 0) fail_value(kName, "slice step cannot be zero");
+      if (step == 0) fail_value(op, "slice step cannot be zero");
       out.add_slice(axis, start, stop, step);
     } else if (vec) {
       out.vec_axis.push_back(axis - removed);
@@ -64,6 +68,8 @@ VecItems read_items(const IndexItems& op, bool vec, Bounds& bounds, Values& arra
   return out;
 }
 
+namespace {
+
 template <class Basic, class Vec>
 Values run(const VecItems& items, Values head, const Values& arrays) {
   if (arrays.empty()) return call_all(Basic{items}, std::move(head));
@@ -80,9 +86,8 @@ Values decompose(const IndexItems& op, const Values& in) {
   const bool set = op.mode == Mode::set || op.mode == Mode::set_vec;
   const std::size_t first = get ? 1 : 2;
   if (in.size() < first) fail_type(kName, "expected at least ", first, " inputs, got ", in.size());
-  Bounds bounds(in, first);
   Values arrays;
-  const VecItems items = read_items(op, vec, bounds, arrays);
+  const VecItems items = read_items(kName, op.items, vec, in, first, arrays);
   if (get) return run<Subtensor, IndexingMultiAxisVec>(items, {in[0]}, arrays);
   if (set) return run<SetSubtensor, IndexingSetMultiAxisVec>(items, {in[0], in[1]}, arrays);
   return run<IncrSubtensor, IndexingIncrMultiAxisVec>(items, {in[0], in[1]}, arrays);

@@ -3,7 +3,20 @@
 Losses are found as ``F.nn.cross_entropy`` and ``F.loss.cross_entropy``.
 """
 
-from . import elemwise, loss, math, metric, nn, quantized, tensor, vision
+from . import (
+    debug_param,
+    elemwise,
+    external,
+    inplace,
+    loss,
+    math,
+    metric,
+    nn,
+    quantized,
+    tensor,
+    utils,
+    vision,
+)
 from .attention import *
 from .complex_numbers import *
 from .conv import *

@@ -26,15 +26,17 @@ from .elemwise import (
     hswish,
     leaky_relu,
     logsigmoid,
+    maximum,
     prelu,
     relu,
     relu6,
     sigmoid,
     silu,
     softplus,
+    sqrt,
 )
 from .local_conv import local_conv2d, region_restricted_conv
-from .math import normalize
+from .math import normalize, var
 from .matrix import linear
 from .tensor import full, indexing_one_hot, one_hot
 from .windows import sliding_window, sliding_window_transpose
@@ -356,6 +358,17 @@ def batch_norm(
     return out
 
 
+def check_single_process(name: str, group: Any) -> None:
+    """Raises unless a group of processes is this one process."""
+    size = getattr(group, "size", 1)
+    if size != 1:
+        raise ValueError(
+            f"{name}: expected a group of one process, got one of {size}; several processes are "
+            "not supported yet"
+        )
+
+
+@named
 def sync_batch_norm(
     inp: Tensor,
     running_mean: Tensor,
@@ -379,11 +392,12 @@ def sync_batch_norm(
         training: see there.
         momentum: see there.
         eps: see there.
-        eps_mode: only ``"additive"``: ``eps`` is added to the variance.
+        eps_mode: ``"additive"`` adds ``eps`` to the variance, ``"max"`` makes it at least ``eps``.
         group: only a group of one worker, or None.
 
     Raises:
-        ValueError: for another ``eps_mode``, and for a group of several workers.
+        ValueError: for another ``eps_mode``, and for a group of several workers, which this release
+            has not: train in one process.
 
     >>> import megengine as mge, megengine.functional as F
     >>> x = mge.tensor([[0.0], [2.0]])
@@ -391,12 +405,26 @@ def sync_batch_norm(
     Tensor([[-1.]
      [ 1.]], device=xpux:0)
     """
-    if getattr(group, "size", 1) != 1:
-        raise ValueError("sync_batch_norm: groups of several workers are not supported")
-    if eps_mode.lower() != "additive":
-        raise ValueError(f"sync_batch_norm: expected eps_mode 'additive', got {eps_mode!r}")
+    check_single_process("sync_batch_norm", group)
     keep = float(momentum)
-    return batch_norm(inp, running_mean, running_var, weight, bias, training, keep, eps)
+    if eps_mode == "additive":
+        return batch_norm(inp, running_mean, running_var, weight, bias, training, keep, eps)
+    if eps_mode != "max":
+        raise ValueError(f"sync_batch_norm: expected eps_mode additive or max, got {eps_mode!r}")
+    # Centred and kept up to date as usual; then divided by what the larger of the two says.
+    channels = (1, inp.shape[1], *[1] * (inp.ndim - 2))
+    if training:
+        axes = (0, *range(2, inp.ndim))
+        mean, variance = inp.mean(axes, keepdims=True), var(inp, axes, keepdims=True)
+        batch_norm(inp.detach(), running_mean, running_var, None, None, True, keep, eps)
+    else:
+        mean, variance = running_mean.reshape(channels), running_var.reshape(channels)
+    out = (inp - mean) / sqrt(maximum(variance, eps))
+    if weight is not None:
+        out = out * weight.reshape(channels)
+    if bias is not None:
+        out = out + bias.reshape(channels)
+    return out.astype(inp.dtype)
 
 
 @_op

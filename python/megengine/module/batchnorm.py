@@ -97,6 +97,57 @@ class _BatchNorm(Module):
         )
 
 
+class SyncBatchNorm(_BatchNorm):
+    """Batch norm over the batches of all processes of a group: see :class:`BatchNorm2d`.
+
+    One process alone, which is what this release runs, is a group of its own: the result is that
+    of :class:`BatchNorm2d`.
+
+    Args:
+        num_features: see :class:`BatchNorm2d`, like all that is not described here.
+        eps: see there.
+        momentum: see there.
+        affine: see there.
+        track_running_stats: see there.
+        freeze: see there.
+        group: the processes that take part; None or a group of one process.
+
+    Shape:
+        - input: (N, C), (N, C, L) or (N, C, H, W)
+
+    Raises:
+        ValueError: the input has another number of dimensions; when called, a group of several
+            processes.
+
+    >>> import megengine.functional as F
+    >>> SyncBatchNorm(3)(F.ones((4, 3, 2, 2))).shape
+    (4, 3, 2, 2)
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.9,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        freeze: bool = False,
+        group: Any = None,
+        **kwargs: Any,
+    ):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, freeze, **kwargs)
+        self.group = group
+
+    def _check_input_ndim(self, inp: Tensor) -> None:
+        if inp.ndim not in (2, 3, 4):
+            raise ValueError(f"expected 2D, 3D or 4D input (got {inp.ndim}D input)")
+
+    def forward(self, inp: Tensor) -> Tensor:
+        """Normalises each channel; updates the running statistics in training mode."""
+        F.nn.check_single_process("SyncBatchNorm", self.group)
+        return super().forward(inp)
+
+
 class BatchNorm1d(_BatchNorm):
     """Batch norm of (N, C) or (N, C, L): see :class:`BatchNorm2d`.
 

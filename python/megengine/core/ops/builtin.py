@@ -16,8 +16,10 @@ import enum
 from typing import TYPE_CHECKING, Any
 
 from ..._core import OpDef, op_types
+from . import composed
+from .composed import *  # noqa: F403
 
-__all__ = ["OpDef"]
+__all__ = ["OpDef", "backup_keys", *composed.__all__]
 
 if TYPE_CHECKING:
     # The classes are made from the registry below, where a type checker cannot see them.
@@ -84,3 +86,29 @@ for _name, _mode in {
 }.items():
     globals()[_name] = _with_items(globals()[_name], _mode)
 del _name, _mode
+
+
+def _mesh(name: str, mode: str, batched: bool) -> type[OpDef]:
+    """One of the reference's mesh indexing ops, whose ``items`` are as in :func:`_with_items`."""
+
+    def new(cls: type[OpDef], items: Any = ()) -> OpDef:
+        codes = [
+            axis * 16 + sum(bool(flag) << bit for bit, flag in enumerate(flags))
+            for axis, *flags in items
+        ]
+        return globals()["MeshItems"](mode=mode, batched=batched, items=codes)
+
+    doc = globals()["MeshItems"].__doc__
+    return type(name, (), {"__new__": new, "__doc__": doc})  # type: ignore[return-value]
+
+
+for _batched in (False, True):
+    for _name, _mode in {"": "get", "Set": "set", "Incr": "incr"}.items():
+        _name = f"{'Batched' if _batched else ''}{_name}MeshIndexing"
+        globals()[_name] = _mesh(_name, _mode, _batched)
+        __all__.append(_name)
+del _name, _mode, _batched
+
+
+def backup_keys() -> None:
+    """Does nothing; the reference exports such a function by accident."""

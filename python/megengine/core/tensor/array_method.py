@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ... import _core
+from ..ops import builtin
+
 if TYPE_CHECKING:
     from ...tensor import Tensor
+
+_ElwMod = builtin.Elemwise.Mode
 
 # megengine.functional and the class Tensor, set by megengine.tensor when they exist: each needs
 # the other.
@@ -27,6 +33,48 @@ def _to_arrays(value: Any) -> Any:
     return value
 
 
+def _elwise(*args: Any, mode: Any) -> Tensor:
+    """An elementwise function by its mode: an ``Elemwise.Mode`` or its name.
+
+    >>> import megengine as mge
+    >>> _elwise(mge.tensor([1.0, 2.0]), 3, mode="add")
+    Tensor([4. 5.], device=xpux:0)
+    """
+    name = mode.upper() if isinstance(mode, str) else mode
+    operands = [a if isinstance(a, (_tensor_class, int, float)) else _tensor_class(a) for a in args]
+    if operands and not any(isinstance(a, _tensor_class) for a in operands):
+        operands[0] = _tensor_class(operands[0])
+    return _core.call(builtin.Elemwise(mode=name), *operands)
+
+
+def _elwise_apply(args: Sequence[Any], mode: Any) -> Tensor:
+    """:func:`_elwise` with the operands in a sequence."""
+    return _elwise(*args, mode=mode)
+
+
+def _elemwise_multi_type(*args: Any, mode: str, **kwargs: Any) -> Tensor:
+    """An elementwise function of operands of several dtypes; see ``builtin.ElemwiseMultiType``."""
+    return _core.call(builtin.ElemwiseMultiType(mode=mode.upper(), **kwargs), *args)
+
+
+def _matmul(
+    inp1: Any,
+    inp2: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    compute_mode: str = "default",
+) -> Tensor:
+    """:func:`megengine.functional.matmul`."""
+    return F.matmul(inp1, inp2, transpose_a, transpose_b, compute_mode)
+
+
+def _expand_args(args: Any) -> Any:
+    """The arguments of a method that takes a shape or axes one by one, or as one sequence."""
+    if len(args) == 1 and isinstance(args[0], (list, tuple, _tensor_class)):
+        return args[0]
+    return args
+
+
 class ArrayMethodMixin:
     """Methods that :class:`~megengine.Tensor` shares with NumPy's arrays."""
 
@@ -34,16 +82,47 @@ class ArrayMethodMixin:
     # Makes `array + tensor` call our operator instead of NumPy's loop over elements.
     __array_priority__ = 1001
 
+    # What a class that mixes this in has of its own; Tensor's are those of the core.
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the elements."""
+        raise NotImplementedError(f"{type(self).__name__} does not define dtype")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes."""
+        raise NotImplementedError(f"{type(self).__name__} does not define shape")
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The elements as an array."""
+        raise NotImplementedError(f"{type(self).__name__} does not define numpy()")
+
+    def item(self, *args: Any) -> Any:
+        """One element as a Python number: the only one, or that at an index.
+
+        >>> import megengine as mge
+        >>> mge.tensor([[1, 2], [3, 4]]).item(1, 0)
+        3
+
+        Raises:
+            ValueError: without an index, unless there is one element.
+            IndexError: where there is no such element.
+        """
+        return self.numpy().item(*args)
+
     if TYPE_CHECKING:
 
-        @property
-        def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
-        @property
-        def shape(self) -> tuple[int, ...]: ...  # noqa: D102
-        @property
-        def ndim(self) -> int: ...  # noqa: D102
-
-        def numpy(self) -> np.ndarray[Any, Any]: ...  # noqa: D102
         def __getitem__(self, key: Any) -> Tensor: ...
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -95,7 +174,7 @@ class ArrayMethodMixin:
         return F.ceil(self)
 
     def __complex__(self) -> complex:
-        return complex(self.item())  # type: ignore[attr-defined]
+        return complex(self.item())
 
     @property
     def T(self) -> Tensor:

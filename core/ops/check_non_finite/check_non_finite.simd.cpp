@@ -1,0 +1,82 @@
+#include "core/ops/check_non_finite/check_non_finite.loops.h"
+
+#include "core/kernels/cpu/convert_lanes.h"
+
+namespace mge::cpu::MGE_SIMD_NS {
+namespace {
+
+constexpr std::int64_t kBlock = 1024;
+
+// The bits that an infinity or a NaN has all of.
+template <class T>
+struct Exponent;
+template <>
+struct Exponent<float> {
+  using Bits = std::uint32_t;
+  static constexpr Bits mask = 0x7f800000u;
+};
+template <>
+struct Exponent<double> {
+  using Bits = std::uint64_t;
+  static constexpr Bits mask = 0x7ff0000000000000u;
+};
+template <>
+struct Exponent<Half> {
+  using Bits = std::uint16_t;
+  static constexpr Bits mask = 0x7c00u;
+};
+template <>
+struct Exponent<BFloat16> {
+  using Bits = std::uint16_t;
+  static constexpr Bits mask = 0x7f80u;
+};
+
+template <class T>
+bool finite(const T* values, std::int64_t n) {
+  using Bits = typename Exponent<T>::Bits;
+  constexpr Bits mask = Exponent<T>::mask;
+  Bits bad = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Bits bits = std::bit_cast<Bits>(values[i]);
+    bad |= static_cast<Bits>((bits & mask) == mask ? 1 : 0);
+  }
+  return bad == 0;
+}
+
+template <class T>
+bool run(const T* __restrict x, T* __restrict y, double scale, std::int64_t n) {
+  bool good = true;
+  for (std::int64_t at = 0; at < n; at += kBlock) {
+    const std::int64_t count = n - at < kBlock ? n - at : kBlock;
+    if constexpr (is_low<T>) {
+      alignas(64) float wide[kBlock];
+      widen(x + at, wide, count);
+      const float factor = static_cast<float>(scale);
+      for (std::int64_t i = 0; i < count; ++i) wide[i] *= factor;
+      narrow(wide, y + at, count);
+    } else {
+      const T factor = static_cast<T>(scale);
+      for (std::int64_t i = 0; i < count; ++i) y[at + i] = x[at + i] * factor;
+    }
+    // The block is in L1 now.
+    good &= finite(y + at, count);
+  }
+  return good;
+}
+
+}  // namespace
+
+bool scale_and_check(DType dtype, const void* x, void* y, double scale, std::int64_t n) {
+  switch (dtype) {
+    case DType::float16:
+      return run(static_cast<const Half*>(x), static_cast<Half*>(y), scale, n);
+    case DType::bfloat16:
+      return run(static_cast<const BFloat16*>(x), static_cast<BFloat16*>(y), scale, n);
+    case DType::float64:
+      return run(static_cast<const double*>(x), static_cast<double*>(y), scale, n);
+    default:
+      return run(static_cast<const float*>(x), static_cast<float*>(y), scale, n);
+  }
+}
+
+}  // namespace mge::cpu::MGE_SIMD_NS

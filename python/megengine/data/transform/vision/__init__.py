@@ -1,0 +1,5 @@
+"""What is done to images and to what belongs to them."""
+
+from __future__ import annotations
+
+from .transform import Compose, VisionTransform
