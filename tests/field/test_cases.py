@@ -142,6 +142,32 @@ def test_11_gradient_penalty() -> None:
     same(w.grad, [64.8, 115.2], tol=1e-5)
 
 
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")
+def test_13_training_does_not_grow() -> None:
+    net = M.Conv2d(12, 12, 3, padding=1)
+    optimizer = optim.SGD(net.parameters(), lr=1e-4)
+    gm = GradManager().attach(net.parameters())
+    data = np.random.default_rng(0).standard_normal((8, 12, 32, 32)).astype("float32")
+    total: Any = 0.0
+    for i in range(1000):
+        x = T(data)
+        with gm:
+            y = F.transpose(x.reshape(8, 12, -1), (0, 2, 1)).reshape(8, 32, 32, 12)
+            loss = net(F.transpose(y, (0, 3, 1, 2))).mean()
+            gm.backward(loss)
+        optimizer.step().clear_grad()
+        total = total + loss
+        if i == 200:
+            before = resident()
+    assert resident() - before < 5 << 20
+    assert np.isfinite(total.item())
+
+
 def test_14_reading_a_value_while_recording() -> None:
     def f(a: mge.Tensor) -> mge.Tensor:
         a = a + F.ones((3, 2))
@@ -371,6 +397,15 @@ def test_40_pooling_with_padding() -> None:
     same(F.max_pool2d(-F.ones((1, 1, 2, 2)), 2, 1, 1), -np.ones((1, 1, 3, 3)))
 
 
+def test_41_interpolate() -> None:
+    x = T([[[[2.0, 4.0], [6.0, 8.0]]]])
+    resize = F.vision.interpolate
+    same(resize(x, (1, 1), align_corners=True), [[[[2.0]]]])
+    same(resize(x, (4, 4), align_corners=False)[0, 0, 0], [2.0, 2.5, 3.5, 4.0], tol=1e-6)
+    same(resize(x, (4, 4), align_corners=True)[0, 0, 0], [2, 8 / 3, 10 / 3, 4], tol=1e-6)
+    assert resize(x, 4).shape == (1, 1, 4, 4)
+
+
 def test_43_nothing_in_a_batch() -> None:
     w = mge.Parameter(np.ones((4, 3, 3, 3), "float32"))
     gm = GradManager().attach([w])
@@ -382,6 +417,7 @@ def test_43_nothing_in_a_batch() -> None:
     bn = M.BatchNorm2d(3)
     bn.eval()
     assert bn(F.zeros((0, 3, 4, 4))).shape == (0, 3, 4, 4)
+    assert F.vision.nms(F.zeros((0, 4)), F.zeros((0,)), 0.5).shape == (0,)
     same(F.sum(F.zeros((0,))), 0)
     same(F.mean(F.zeros((0,))), NAN)
 

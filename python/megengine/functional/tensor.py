@@ -443,7 +443,6 @@ def stack(inps: Iterable[Tensor], axis: int = 0, device: Any = None) -> Tensor:
     return _core.stack(inps, axis, device)
 
 
-_MAX_PARTS = 1 << 16  # more of them than elements is a mistake
 
 
 def _part_sizes(size: int, parts: Any) -> list[int]:
@@ -451,8 +450,8 @@ def _part_sizes(size: int, parts: Any) -> list[int]:
         n = int(parts)
         if n < 1:
             raise ValueError(f"split: expected at least 1 part, got {n}")
-        if n > max(size, _MAX_PARTS):
-            raise ValueError(f"split: expected at most {max(size, _MAX_PARTS)} parts, got {n}")
+        if n > max(size, 1):
+            raise ValueError(f"split: expected at most {max(size, 1)} parts, got {n}")
         return [size // n + (i < size % n) for i in range(n)]
     ends = [int(end) for end in parts]
     bounds = [0, *ends, size]
@@ -474,7 +473,8 @@ def split(
         axis: the axis to cut.
 
     Raises:
-        ValueError: for less than one part, and for indices that fall or lie outside.
+        ValueError: for less than one part, for more parts than elements, and for indices that fall
+            or lie outside.
 
     >>> import megengine.functional as F
     >>> [part.shape for part in F.split(F.arange(7), 3)]
@@ -613,7 +613,7 @@ def roll(
     return x if x is not inp else _core.reshape(x, x._tuple_shape)
 
 
-def meshgrid(*inputs: Tensor, indexing: str = "xy") -> list[Tensor]:
+def meshgrid(*inputs: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Coordinate grids from vectors of coordinates, as views.
 
     Args:
@@ -642,7 +642,7 @@ def meshgrid(*inputs: Tensor, indexing: str = "xy") -> list[Tensor]:
     for v, axis in zip(vectors, axes, strict=True):
         place = [v.size if i == axis else 1 for i in range(len(axes))]
         out.append(_core.broadcast_to(_core.reshape(v, place), shape))
-    return out
+    return tuple(out)
 
 
 @named
