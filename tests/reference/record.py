@@ -144,6 +144,10 @@ def encode(value):
 def numbers(array):
     """The values of an array as a flat list that JSON can hold."""
     out = []
+    if array.dtype.kind == "c":  # real and imaginary parts take turns
+        import numpy as np
+
+        array = np.stack([array.real, array.imag], -1)
     for x in array.reshape(-1).tolist():
         if isinstance(x, float):
             x = float(f"{x:.8g}")

@@ -119,7 +119,7 @@ def compare(got: Any, want: Any, where: str, texts: bool = True, rtol: float = R
 def close(got: list[Any], want: list[Any], dtype: str, where: str, rtol: float = RTOL) -> None:
     """Flat lists of numbers agree."""
     g, w = (np.array([float(x) for x in v]) for v in (got, want))
-    if "float" not in dtype:
+    if "float" not in dtype and "complex" not in dtype:
         np.testing.assert_array_equal(g, w, err_msg=where)
         return
     scale = np.max(np.abs(w), initial=0.0, where=np.isfinite(w))

@@ -443,6 +443,7 @@ def stack(inps: Iterable[Tensor], axis: int = 0, device: Any = None) -> Tensor:
     return _core.stack(inps, axis, device)
 
 
+_MAX_EMPTY_PARTS = 1 << 16  # nothing can be cut into any number of parts, within reason
 
 
 def _part_sizes(size: int, parts: Any) -> list[int]:
@@ -450,8 +451,9 @@ def _part_sizes(size: int, parts: Any) -> list[int]:
         n = int(parts)
         if n < 1:
             raise ValueError(f"split: expected at least 1 part, got {n}")
-        if n > max(size, 1):
-            raise ValueError(f"split: expected at most {max(size, 1)} parts, got {n}")
+        most = size or _MAX_EMPTY_PARTS
+        if n > most:
+            raise ValueError(f"split: expected at most {most} parts, got {n}")
         return [size // n + (i < size % n) for i in range(n)]
     ends = [int(end) for end in parts]
     bounds = [0, *ends, size]

@@ -72,7 +72,7 @@ class Module(metaclass=ABCMeta):
     ['factor']
     """
 
-    # Norm layers show their (1, C, 1, 1) tensors as (C,) in state dicts, and take both.
+    # Most norm layers show their tensors as vectors in state dicts, and take both shapes.
     _flat_state: ClassVar[bool] = False
 
     def __init__(self, name: str | None = None):
@@ -357,7 +357,7 @@ class Module(metaclass=ABCMeta):
             keep_var: give the tensors instead of read-only arrays.
 
         Returns:
-            an ordered dict. Norm layers show tensors of shape (1, C, 1, 1) as (C,).
+            an ordered dict. Batch and layer norm show tensors of several axes as vectors.
 
         >>> import megengine.module as M
         >>> {name: value.shape for name, value in M.BatchNorm2d(3).state_dict().items()}
@@ -367,8 +367,8 @@ class Module(metaclass=ABCMeta):
         for key, tensor, owner in self._owned_tensors(prefix):
             shape = tuple(tensor.shape)
             value: Any = tensor if keep_var else tensor.numpy()
-            if owner._flat_state and len(shape) == 4 and shape == (1, shape[1], 1, 1):
-                value = value.reshape(shape[1])
+            if owner._flat_state and len(shape) != 1:
+                value = value.reshape(tensor.size)
             state[key] = value
         return state
 

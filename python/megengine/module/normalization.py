@@ -169,6 +169,8 @@ class GeneralNorm(_AffineNorm):
     (2, 4, 5)
     """
 
+    _flat_state = False
+
     def __init__(
         self,
         normalized_shape: int | Sequence[int] | None = None,
@@ -180,24 +182,22 @@ class GeneralNorm(_AffineNorm):
         super().__init__(**kwargs)
         self.eps = eps
         self.affine = affine
-        axes = (normalized_axis,) if isinstance(normalized_axis, int) else tuple(normalized_axis)
-        shape: tuple[int, ...] | None = None
+        if isinstance(normalized_shape, int):
+            normalized_shape = (normalized_shape,)
         if affine:
             assert normalized_shape is not None, (
                 "normalized_shape must be specified when affine is true"
             )
-            shape = (
-                (normalized_shape,)
-                if isinstance(normalized_shape, int)
-                else tuple(normalized_shape)
-            )
-            assert len(axes) == len(shape), (
+            if isinstance(normalized_axis, int):
+                normalized_axis = [normalized_axis]
+            assert len(normalized_axis) == len(normalized_shape), (
                 "The size of normalized_axis and normalized_shape are different"
             )
+        axes = [normalized_axis] if isinstance(normalized_axis, int) else list(normalized_axis)
         assert len(set(axes)) == len(axes), f"an axis appears twice in normalized_axis: {axes}"
-        self.normalized_shape = shape
-        self.normalized_axis = axes
-        self._make_parameters(shape)
+        self.normalized_shape = normalized_shape
+        self.normalized_axis = normalized_axis
+        self._make_parameters(tuple(normalized_shape) if affine and normalized_shape else None)
 
     def forward(self, x: Tensor) -> Tensor:
         """Any shape to the same."""
