@@ -238,7 +238,7 @@ def ctc_loss(
     >>> pred = mge.tensor([[[0.0614, 0.9386], [0.8812, 0.1188]],
     ...                    [[0.699, 0.301], [0.2572, 0.7428]]])
     >>> F.loss.ctc_loss(pred, mge.tensor([2, 2]), mge.tensor([1, 1]), mge.tensor([1, 1]))
-    Tensor(0.15044, device=xpux:0)
+    Tensor(0.1504417, device=xpux:0)
     """
     _check_reduction("ctc_loss", reduction)
     pred = _as_tensor(pred)
