@@ -22,6 +22,7 @@ from . import (
     core,
     data,
     device,
+    distributions,
     functional,
     jit,
     logger,

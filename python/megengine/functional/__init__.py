@@ -20,8 +20,10 @@ from . import (
 from .attention import *
 from .complex_numbers import *
 from .conv import *
+from .einsum import *
 from .elemwise import *
 from .elemwise import erf
+from .linalg import *
 from .local_conv import *
 from .math import *
 from .matrix import *

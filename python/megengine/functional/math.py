@@ -25,6 +25,7 @@ from ..core.ops import builtin
 from ..tensor import Tensor
 from .elemwise import abs as _abs
 from .elemwise import maximum as _maximum
+from .linalg import matinv, svd
 from .matrix import dot, matmul
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "dot",
     "isinf",
     "isnan",
+    "matinv",
     "matmul",
     "max",
     "mean",
@@ -45,6 +47,7 @@ __all__ = [
     "sort",
     "std",
     "sum",
+    "svd",
     "topk",
     "var",
 ]

@@ -25,6 +25,7 @@ __all__ = [
     "exponential",
     "gamma",
     "get_rng_state",
+    "multinomial",
     "normal",
     "permutation",
     "poisson",
@@ -144,6 +145,22 @@ class RNG:
         """See :func:`megengine.random.exponential`."""
         (rates,) = _parameters("exponential", size, ("rate",), (rate,), self._device)
         return _call(builtin.GammaRNG(handle=self._handle), rates * 0 + 1, 1 / rates)
+
+    def multinomial(
+        self, input: Tensor, num_samples: SupportsIndex, replacement: bool = False
+    ) -> Tensor:
+        """See :func:`megengine.random.multinomial`."""
+        if not isinstance(input, Tensor):
+            raise TypeError(f"multinomial: expected a Tensor, got {type(input).__name__}")
+        weights = input if _is_float(input) else input.astype("float32")
+        return _call(
+            builtin.MultinomialRNG(
+                num_samples=operator.index(num_samples),
+                replacement=bool(replacement),
+                handle=self._handle,
+            ),
+            weights,
+        )
 
     def permutation(self, n: SupportsIndex | Tensor, dtype: Any = "int32") -> Tensor:
         """See :func:`megengine.random.permutation`."""
@@ -335,6 +352,33 @@ def exponential(rate: Parameter = 1.0, size: Size = None) -> Tensor:
     (2, 3)
     """
     return _global.exponential(rate, size)
+
+
+@named
+def multinomial(input: Tensor, num_samples: SupportsIndex, replacement: bool = False) -> Tensor:
+    """Positions drawn with probabilities in proportion to given weights.
+
+    Args:
+        input: the weights: ``(n,)``, or ``(m, n)`` for a distribution in each row. They are finite
+            and not negative, and need not sum to 1.
+        num_samples: k, how many to draw of each distribution.
+        replacement: whether a position may come more than once. Without, each draw is from what
+            the draws before it left.
+
+    Returns:
+        int32 positions, ``(k,)`` or ``(m, k)``, in the order of the draws.
+
+    Raises:
+        ValueError: for weights that are negative, not finite or all 0; and for more samples than
+            positive weights without replacement.
+
+    >>> import megengine as mge
+    >>> mge.random.multinomial(mge.tensor([0.0, 3.0, 0.0]), 2, replacement=True)
+    Tensor([1 1], dtype=int32, device=xpux:0)
+    >>> sorted(mge.random.multinomial(mge.tensor([1.0, 1.0, 8.0]), 3).numpy().tolist())
+    [0, 1, 2]
+    """
+    return _global.multinomial(input, num_samples, replacement)
 
 
 @named

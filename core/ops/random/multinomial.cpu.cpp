@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/kernels/cpu/copy.h"
+#include "core/kernels/cpu/parallel.h"
+#include "core/kernels/cpu/philox.h"
+#include "core/ops/random/multinomial.h"
+#include "core/runtime/allocator.h"
+
+namespace mge {
+namespace {
+
+using std::int64_t;
+
+// A number in (0, 1) from the words of a counter, with 53 random bits.
+double number_of(const GeneratorState& state, int64_t counter) {
+  const auto words = cpu::philox(state.seed, state.offset + static_cast<std::uint64_t>(counter), 0);
+  const std::uint64_t bits = (std::uint64_t{words[0]} << 32 | words[1]) >> 11;
+  return (static_cast<double>(bits) + 0.5) * 0x1p-53;
+}
+
+// Raises where a row of weights names no distribution.
+void check_row(const double* w, int64_t n, int64_t row, const MultinomialRNG& op) {
+  const char* name = "MultinomialRNG";
+  int64_t positive = 0;
+  double total = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (!(w[i] >= 0 && std::isfinite(w[i]))) {
+      fail_value(name, "expected finite weights >= 0, got ", w[i], " in row ", row);
+    }
+    positive += w[i] > 0;
+    total += w[i];
+  }
+  if (!std::isfinite(total)) fail_value(name, "the weights of row ", row, " sum to infinity");
+  const int64_t need = op.replacement ? 1 : op.num_samples;
+  if (positive < need) {
+    fail_value(name, "expected ", need, " or more positive weights, got ", positive, " in row ",
+               row);
+  }
+}
+
+// Binary search in the running sums, which replace the weights.
+void draw_again(const GeneratorState& state, int64_t counter, double* w, int64_t n, int64_t samples,
+                std::int32_t* out) {
+  for (int64_t i = 1; i < n; ++i) w[i] += w[i - 1];
+  // A number just below the total may round to it: the last position with a weight takes it.
+  const int64_t last = std::lower_bound(w, w + n, w[n - 1]) - w;
+  for (int64_t s = 0; s < samples; ++s) {
+    const double at = number_of(state, counter + s) * w[n - 1];
+    const int64_t found = std::upper_bound(w, w + n, at) - w;
+    out[s] = static_cast<std::int32_t>(std::min(found, last));
+  }
+}
+
+// A race of exponential clocks, of which the weights are the rates: they ring in the order of draws
+// without replacement (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
+void draw_once(const GeneratorState& state, int64_t counter, const double* w, int64_t n,
+               int64_t samples, std::pair<double, std::int32_t>* clocks, std::int32_t* out) {
+  int64_t some = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (w[i] == 0) continue;
+    const double time = -std::log(number_of(state, counter + i)) / w[i];
+    clocks[some++] = {time, static_cast<std::int32_t>(i)};
+  }
+  std::partial_sort(clocks, clocks + samples, clocks + some);
+  for (int64_t s = 0; s < samples; ++s) out[s] = clocks[s].second;
+}
+
+}  // namespace
+
+void kernel(const MultinomialRNG& op, CpuContext&, Views in, MutViews out) {
+  const View& w = in[0];
+  const int64_t n = w.shape.back(), samples = op.num_samples, rows = n ? w.size() / n : 0;
+  if (out[0].size() == 0) return;
+  if (n == 0) fail_value("MultinomialRNG", "cannot draw from no weights");
+  const Scratch memory(static_cast<std::size_t>(w.size()) * sizeof(double));
+  double* const weights = memory.as<double>();
+  cpu::copy(w, {weights, DType::float64, w.shape, row_major(w.shape)});
+  for (int64_t r = 0; r < rows; ++r) check_row(weights + r * n, n, r, op);
+  const int64_t each = op.replacement ? samples : n;
+  const GeneratorState state = take_counters(op.handle, static_cast<std::uint64_t>(rows * each));
+  std::int32_t* const to = out[0].ptr<std::int32_t>();
+  cpu::parallel_for(rows, 1 + 4096 / std::max(n, samples), [&](int64_t begin, int64_t end) {
+    std::vector<std::pair<double, std::int32_t>> clocks(
+        op.replacement ? 0 : static_cast<std::size_t>(n));
+    for (int64_t r = begin; r < end; ++r) {
+      if (op.replacement) {
+        draw_again(state, r * each, weights + r * n, n, samples, to + r * samples);
+      } else {
+        draw_once(state, r * each, weights + r * n, n, samples, clocks.data(), to + r * samples);
+      }
+    }
+  });
+}
+REGISTER_KERNEL(MultinomialRNG, cpu);
+
+}  // namespace mge
