@@ -11,6 +11,7 @@ import megengine as mge
 import megengine.functional as F
 import megengine.module as M
 import megengine.optimizer as optim
+from examples.models.lstm import LanguageModel
 from megengine.autodiff import GradManager
 from megengine.core._imperative_rt.core2 import apply
 from megengine.core.ops import builtin
@@ -246,3 +247,21 @@ def test_initial_values() -> None:
     before = values.copy()
     net.reset_parameters()
     assert not np.array_equal(before, net._flatten_weights.numpy())
+
+
+def test_example_learns_a_text() -> None:
+    """The language model learns to go round a circle of words, and a cut text goes on."""
+    mge.random.seed(1)
+    net = LanguageModel(words=6, width=16)
+    text = mge.tensor((np.arange(25)[:, None] + np.arange(4)).astype("int32") % 6)
+    manager, adam = GradManager().attach(net.parameters()), optim.Adam(net.parameters(), lr=0.03)
+    for _ in range(40):
+        with manager:
+            loss, _ = net.loss(text)
+            manager.backward(loss)
+        adam.step().clear_grad()
+    assert loss.item() < 0.1
+    assert net.generate([0, 1, 2], 6) == [0, 1, 2, 3, 4, 5, 0, 1, 2]
+    whole, _ = net(text)
+    first, state = net(text[:10])
+    same(F.concat([first, net(text[10:], state)[0]], axis=0), whole)
