@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "core/kernels/cpu/gemm.h"
@@ -28,6 +29,11 @@ View matrix(const void* data, DType dtype, int64_t rows, int64_t cols) {
 MutView mut_matrix(void* data, DType dtype, int64_t rows, int64_t cols) {
   const Shape shape{rows, cols};
   return {data, dtype, shape, row_major(shape)};
+}
+
+void multiply(CpuContext& context, const View& a, const View& b, bool transpose_a, bool transpose_b,
+              const MutView& out) {
+  kernel(MatrixMul{transpose_a, transpose_b}, context, std::array{a, b}, MutViews(&out, 1));
 }
 
 // An output in the dtype of computing: itself, or a buffer that is converted at the end.
@@ -127,9 +133,10 @@ class BothBiases {
 };
 
 // How many steps the products with the inputs are computed for at a time, where they are not kept:
-// enough rows for a matrix product at full speed.
+// enough rows for a matrix product at full speed, few enough that they stay in cache.
 int64_t steps_at_a_time(const LayerAt& at) {
-  return std::clamp<int64_t>(2048 / std::max<int64_t>(at.batch, 1), 1, at.steps);
+  const int64_t rows = std::clamp<int64_t>((1 << 20) / at.gates, 256, 2048);
+  return std::clamp<int64_t>(rows / at.batch, 1, at.steps);
 }
 
 }  // namespace
@@ -148,8 +155,17 @@ void kernel(const RecurrentLayer& op, CpuContext& context, Views in, MutViews ou
   if (at.lstm) c0.emplace(in[2], at.dtype);
   std::optional<BothBiases> bias;
   if (op.bias) bias.emplace(at, in);
-  const PackedWeights packed(w_hh, at.dtype, at.gates, at.hidden, true);
   const Result y(out[0], at.dtype);
+  std::optional<PackedWeights> packed;
+  std::optional<Scratch> product;
+  if (at.steps > 1) {
+    packed.emplace(w_hh, at.dtype, at.gates, at.hidden, true);
+  } else {
+    product.emplace(static_cast<std::size_t>(at.batch * at.gates * size_of(at.dtype)));
+    multiply(context, matrix(h0.data(), at.dtype, at.batch, at.hidden),
+             matrix(w_hh.data(), at.dtype, at.gates, at.hidden), false, true,
+             mut_matrix(product->as<void>(), at.dtype, at.batch, at.gates));
+  }
 
   const bool keep = at.lstm && op.save;
   const int64_t chunk = keep ? at.steps : steps_at_a_time(at);
@@ -173,9 +189,20 @@ void kernel(const RecurrentLayer& op, CpuContext& context, Views in, MutViews ou
                               bias ? View(bias->view()) : View()};
     const MutView sums = mut_matrix(gates, at.dtype, rows, at.gates);
     kernel(Linear{}, context, Views(products, bias ? 3 : 2), MutViews(&sums, 1));
-    const cpu::RecurrentForward r{at.dtype,  op.mode, op.reverse,    steps, at.batch,
-                                  at.hidden, gates,   packed.data(), h,     c,
-                                  y_here,    cells,   keep};
+    const cpu::RecurrentForward r{.dtype = at.dtype,
+                                  .mode = op.mode,
+                                  .reverse = op.reverse,
+                                  .steps = steps,
+                                  .batch = at.batch,
+                                  .hidden = at.hidden,
+                                  .gates = gates,
+                                  .w_hh = packed ? packed->data() : nullptr,
+                                  .product = product ? product->as<void>() : nullptr,
+                                  .h0 = h,
+                                  .c0 = c,
+                                  .y = y_here,
+                                  .cells = cells,
+                                  .keep_cells = keep};
     MGE_DISPATCH(recurrent_forward)(r);
     const int64_t last = op.reverse ? 0 : steps - 1;
     h = offset(y_here, last * at.state(), at.dtype);
@@ -193,11 +220,15 @@ namespace {
 // dw_hh = the sum over steps of dgates^T times the state before.
 void recurrent_weight_grad(const LayerAt& at, bool reverse, CpuContext& context, const void* dgates,
                            const void* y, const void* h0, const MutView& out) {
+  if (at.steps == 1) {
+    const View d = matrix(dgates, at.dtype, at.batch, at.gates);
+    return multiply(context, d, matrix(h0, at.dtype, at.batch, at.hidden), true, false, out);
+  }
   const int64_t rows = (at.steps - 1) * at.batch;
   const int64_t d_skip = reverse ? 0 : at.batch * at.gates, y_skip = reverse ? at.state() : 0;
   const View d = matrix(offset(dgates, d_skip, at.dtype), at.dtype, rows, at.gates);
   const View before = matrix(offset(y, y_skip, at.dtype), at.dtype, rows, at.hidden);
-  kernel(MatrixMul{.transposeA = true}, context, std::array{d, before}, MutViews(&out, 1));
+  multiply(context, d, before, true, false, out);
   const int64_t first = reverse ? (at.steps - 1) * at.batch * at.gates : 0;
   cpu::Gemm g;
   g.m = at.gates, g.n = at.hidden, g.k = at.batch;
@@ -242,15 +273,18 @@ void kernel(const RecurrentLayerBackward& op, CpuContext& context, Views in, Mut
   }
   const int64_t rows = at.steps * at.batch;
   const Scratch scratch(static_cast<std::size_t>(rows * at.gates * size_of(at.dtype)));
+  const View dgates = matrix(scratch.as<void>(), at.dtype, rows, at.gates);
+  const View recurrent = matrix(w_hh.data(), at.dtype, at.gates, at.hidden);
   {
-    const PackedWeights packed(w_hh, at.dtype, at.gates, at.hidden, false);
+    std::optional<PackedWeights> packed;
+    if (at.steps > 1) packed.emplace(w_hh, at.dtype, at.gates, at.hidden, false);
     const cpu::RecurrentBackward r{.dtype = at.dtype,
                                    .mode = op.mode,
                                    .reverse = op.reverse,
                                    .steps = at.steps,
                                    .batch = at.batch,
                                    .hidden = at.hidden,
-                                   .w_hh = packed.data(),
+                                   .w_hh = packed ? packed->data() : nullptr,
                                    .dy = dy.data(),
                                    .y = y.data(),
                                    .gates = gates ? gates->data() : nullptr,
@@ -261,21 +295,22 @@ void kernel(const RecurrentLayerBackward& op, CpuContext& context, Views in, Mut
                                    .dgates = scratch.as<void>()};
     MGE_DISPATCH(recurrent_backward)(r);
   }
+  if (at.steps == 1) {
+    const MutView first = mut_matrix(dh.data(), at.dtype, at.batch, at.hidden);
+    multiply(context, dgates, recurrent, false, false, first);
+  }
   dh.finish();
   if (dc) dc->finish();
-
-  const View dgates = matrix(scratch.as<void>(), at.dtype, rows, at.gates);
   if (op.input_grad) {
     const Result dx(out[0], at.dtype);
     const MutView flat = mut_matrix(dx.data(), at.dtype, rows, at.inputs);
     const View w = matrix(w_ih.data(), at.dtype, at.gates, at.inputs);
-    kernel(MatrixMul{}, context, std::array{dgates, w}, MutViews(&flat, 1));
+    multiply(context, dgates, w, false, false, flat);
     dx.finish();
   }
   const Result dw_ih(out[at.w_ih], at.dtype), dw_hh(out[at.w_hh], at.dtype);
   const View flat_x = matrix(x.data(), at.dtype, rows, at.inputs);
-  kernel(MatrixMul{.transposeA = true}, context, std::array{dgates, flat_x},
-         MutViews(&dw_ih.view(), 1));
+  multiply(context, dgates, flat_x, true, false, dw_ih.view());
   recurrent_weight_grad(at, op.reverse, context, dgates.data, y.data(), h0.data(), dw_hh.view());
   dw_ih.finish();
   dw_hh.finish();

@@ -31,12 +31,15 @@ struct RecurrentForward {
   // (steps, batch, gates * hidden). In: the products with the inputs, with biases. Out: the gates
   // after their activations (only LSTM writes). May be y itself in the other modes.
   void* gates;
-  const void* w_hh;  // packed, (hidden, gates * hidden)
-  const void* h0;    // (batch, hidden): before the first step
-  const void* c0;    // LSTM
-  void* y;           // (steps, batch, hidden)
-  void* cells;       // LSTM: (steps, batch, hidden), or one (batch, hidden) for all steps
-  bool keep_cells;   // whether `cells` has one for each step
+  // Packed, (hidden, gates * hidden). For a single step packing does not pay: null, and the product
+  // of the state with the weights, (batch, gates * hidden), is given.
+  const void* w_hh;
+  const void* product;
+  const void* h0;   // (batch, hidden): before the first step
+  const void* c0;   // LSTM
+  void* y;          // (steps, batch, hidden)
+  void* cells;      // LSTM: (steps, batch, hidden), or one (batch, hidden) for all steps
+  bool keep_cells;  // whether `cells` has one for each step
 };
 MGE_DECLARE_SIMD(void, recurrent_forward, (const RecurrentForward& r));
 
@@ -45,8 +48,10 @@ struct RecurrentBackward {
   RecurrentMode mode;
   bool reverse;  // of the forward pass
   std::int64_t steps, batch, hidden;
-  const void* w_hh;  // packed, (gates * hidden, hidden)
-  const void* dy;    // (steps, batch, hidden)
+  // Packed, (gates * hidden, hidden). Null for a single step: then dh is left as it is, and the
+  // caller multiplies dgates by the weights.
+  const void* w_hh;
+  const void* dy;  // (steps, batch, hidden)
   const void* y;
   const void* gates;  // LSTM
   const void* cells;

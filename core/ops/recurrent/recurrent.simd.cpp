@@ -258,10 +258,11 @@ template <class T>
 void forward(const RecurrentForward& r) {
   const bool lstm = r.mode == RecurrentMode::LSTM;
   const int64_t n = r.batch, h = r.hidden, width = gate_count(r.mode) * h;
-  const int64_t row = ceil_div(width, kWidth<T>) * kWidth<T>;
-  const Scratch scratch(static_cast<std::size_t>(n * row) * sizeof(T));
-  T* const sums = scratch.as<T>();
   const T* const w = static_cast<const T*>(r.w_hh);
+  const int64_t row = w ? ceil_div(width, kWidth<T>) * kWidth<T> : width;
+  const Scratch scratch(w ? static_cast<std::size_t>(n * row) * sizeof(T) : 0);
+  T* const own = scratch.as<T>();
+  const T* const sums = w ? own : static_cast<const T*>(r.product);
   run_team(n, double(n) * double(h) * double(width), [&](const Share& s) {
     const int64_t panel0 = s.panel<T>(width, 0), panel1 = s.panel<T>(width, 1);
     const int64_t unit0 = s.unit(h, 0), units = s.unit(h, 1) - unit0;
@@ -272,8 +273,10 @@ void forward(const RecurrentForward& r) {
       T* const y = static_cast<T*>(r.y) + t * n * h;
       T* const gates = static_cast<T*>(r.gates) + t * n * width;
       T* const c = lstm ? static_cast<T*>(r.cells) + (r.keep_cells ? t * n * h : 0) : nullptr;
-      multiply(s.rows(), h, h_old + s.row0 * h, w, panel0, panel1, sums + s.row0 * row, row);
-      s.meet();
+      if (w) {
+        multiply(s.rows(), h, h_old + s.row0 * h, w, panel0, panel1, own + s.row0 * row, row);
+        s.meet();
+      }
       for (int64_t i = s.row0; i < s.row1; ++i) {
         const int64_t at = i * h + unit0;
         T* const x = gates + i * width + unit0;
@@ -327,6 +330,7 @@ void backward(const RecurrentBackward& r) {
                             d + i * width + unit0);
         }
       }
+      if (!w) return;
       s.meet();
       multiply(s.rows(), width, d + s.row0 * width, w, panel0, panel1, dh + s.row0 * row, row);
       s.meet();
