@@ -45,7 +45,6 @@ int64_t most_taps(int64_t bins, int64_t samples, int64_t size) {
 // divided by the number of points.
 template <class A>
 void fill_taps(const Axis& axis, int64_t bins, int64_t stride, Tap<A>* list, int64_t* begin) {
-  const double share = 1 / std::max(axis.grid, 1.0);
   int64_t n = 0;
   begin[0] = 0;
   for (int64_t i = 0; i < bins; ++i) {
@@ -54,7 +53,7 @@ void fill_taps(const Axis& axis, int64_t bins, int64_t stride, Tap<A>* list, int
     axis.each_point(i, [&](double position) {
       const Point<A> p = taps::point_at<A>(position, axis.size);
       for (int t = 0; t < p.count; ++t) {
-        taps::merge(mine, count, p.at[t] * stride, static_cast<A>(p.weight[t] * share));
+        taps::merge(mine, count, p.at[t] * stride, p.weight[t]);
       }
     });
     n += count;
@@ -100,6 +99,7 @@ class BoxTaps {
 template <class A>
 struct Bin {
   const Tap<A>*y, *y_end, *x, *x_end;
+  A share;  // one by the number of points
 };
 
 // out = the weighted sum of the pixels of a bin, V vectors of channels.
@@ -112,7 +112,7 @@ template <int V, class A>
       for (const Tap<A>* x = bin.x; x != bin.x_end; ++x) row += x->weight * image[y->at + x->at];
       sum += y->weight * row;
     }
-    *out = sum;
+    *out = sum * bin.share;
   } else {
     constexpr int64_t lanes = channels::kLanes<A>;
     channels::Vec<A> sum[V] = {};
@@ -127,7 +127,7 @@ template <int V, class A>
       for (int v = 0; v < V; ++v) sum[v] += y->weight * row[v];
     }
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) channels::store(out + v * lanes, sum[v]);
+    for (int v = 0; v < V; ++v) channels::store(out + v * lanes, sum[v] * bin.share);
   }
 }
 
@@ -137,7 +137,7 @@ template <int V, class A>
   constexpr int64_t lanes = channels::kLanes<A>;
   for (const Tap<A>* y = bin.y; y != bin.y_end; ++y) {
     for (const Tap<A>* x = bin.x; x != bin.x_end; ++x) {
-      const A weight = y->weight * x->weight;
+      const A weight = y->weight * x->weight * bin.share;
       A* to = image + y->at + x->at;
       if constexpr (V == 0) {
         *to += weight * *g;
@@ -153,9 +153,10 @@ template <int V, class A>
 }
 
 template <class A, class Lists>
-Bin<A> bin_of(const Lists& lists, int64_t i, int64_t j) {
+Bin<A> bin_of(const Box& box, const Lists& lists, int64_t i, int64_t j) {
   return {lists.y + lists.begin_y[i], lists.y + lists.begin_y[i + 1], lists.x + lists.begin_x[j],
-          lists.x + lists.begin_x[j + 1]};
+          lists.x + lists.begin_x[j + 1],
+          static_cast<A>(1 / (std::max(box.y.grid, 1.0) * std::max(box.x.grid, 1.0)))};
 }
 
 template <class A>
@@ -175,7 +176,7 @@ void average(const RoiAlignLayout& p, const A* x, A* y) {
       const A* image = x + p.image[k] * p.h * p.w * p.c;
       for (int64_t i = 0; i < p.out_h; ++i) {
         for (int64_t j = 0; j < p.out_w; ++j, to += p.c) {
-          const Bin<A> bin = bin_of<A>(lists, i, j);
+          const Bin<A> bin = bin_of<A>(box, lists, i, j);
           channels::each_block<A>(p.c,
                                   [&]<int V>(int64_t c) { sum_bin<V>(image + c, bin, to + c); });
         }
@@ -200,7 +201,7 @@ void average_backward(const RoiAlignLayout& p, const A* dy, A* dx) {
           const A* g = dy + k * bins * p.c + first;
           for (int64_t i = 0; i < p.out_h; ++i) {
             for (int64_t j = 0; j < p.out_w; ++j, g += p.c) {
-              const Bin<A> bin = bin_of<A>(lists, i, j);
+              const Bin<A> bin = bin_of<A>(box, lists, i, j);
               channels::each_block<A>(
                   count, [&]<int V>(int64_t c) { spread_bin<V>(image + c, bin, g + c); });
             }
