@@ -246,7 +246,7 @@ def subgraph_fn(
     *,
     interpret: bool = False,
 ) -> Callable[[Body], Callable[..., Any]]:
-    """As :func:`subgraph`, but gives a function of Tensors, which returns a sequence of outputs.
+    """As :func:`subgraph`, but gives a function of Tensors, which returns a tuple of outputs.
 
     Args:
         name: see :func:`subgraph`, as for all that is not described here.
@@ -265,7 +265,7 @@ def subgraph_fn(
     ...     (dy,) = yield (f("*", x, c(2)),)
     ...     yield (f("*", dy, c(2)),)
     >>> double(mge.tensor([1.0, 2.0]))
-    [Tensor([2. 4.], device=xpux:0)]
+    (Tensor([2. 4.], device=xpux:0),)
     """
 
     def decorate(body: Body) -> Callable[..., Any]:
@@ -273,11 +273,7 @@ def subgraph_fn(
             return interpret_subgraph(body, dtype, device)
         op = subgraph(name, dtype, device, nr_inputs, gopt_level, jit_fusion, custom_grad)(body)()
 
-        def call(*args: Any) -> Any:
-            outputs = op(*args)
-            return outputs if custom_grad else tuple(outputs)
-
-        return call
+        return lambda *args: tuple(op(*args))
 
     return decorate
 
