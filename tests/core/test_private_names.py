@@ -39,6 +39,7 @@ NAMES = {
     "serialization": "dmap max_recursion_limit",
     "tensor": "Tensor._reset",
     "utils.comp_graph_tools": "GraphInference",
+    "utils.module_stats": "register_flops",
     "utils.tuple_function": "_single _pair _triple _quadruple _pair_nonzero",
 }
 

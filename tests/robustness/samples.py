@@ -14,6 +14,8 @@ import megengine.module as M
 import megengine.optimizer as optim
 from megengine.core._imperative_rt.core2 import apply
 from megengine.core.ops import builtin
+from megengine.core.tensor import dtype as dtypes
+from megengine.core.tensor.utils import subgraph_fn
 
 T = mge.tensor
 
@@ -451,6 +453,7 @@ def modules() -> list[Sample]:
         ("RNNCell", M.RNNCell, lambda: [data(2, 3), 3, 4, True, "relu"]),
         ("BatchNorm2d", M.BatchNorm2d, lambda: [image(), 4, 1e-5, 0.9]),
         ("BatchNorm1d", M.BatchNorm1d, lambda: [data(2, 3), 3]),
+        ("SyncBatchNorm", M.SyncBatchNorm, lambda: [image(), 4, 1e-5, 0.9, True, True, False]),
         ("LayerNorm", M.LayerNorm, lambda: [data(2, 3), 3, 1e-5]),
         ("GroupNorm", M.GroupNorm, lambda: [image(), 2, 4]),
         ("InstanceNorm", M.InstanceNorm, lambda: [image(), 4]),
@@ -507,3 +510,50 @@ def modules() -> list[Sample]:
         ),
     ]
     return out
+
+
+def below() -> list[Sample]:
+    """What lies below the public modules: ops made of others, subgraphs, dtypes."""
+
+    def op(name: str, count: int, *fields: str) -> Callable[..., Any]:
+        """Applies an op to `count` inputs; what follows them are its fields."""
+        kind = getattr(builtin, name)
+        return lambda *a: apply(kind(**dict(zip(fields, a[count:], strict=True))), *a[:count])
+
+    @subgraph_fn("subgraph", "float32", None, 2)
+    def graph(inputs: Any, f: Any, c: Any) -> Any:
+        return (f("fma3", *inputs, c(1)), f("max", *inputs)), (True, False)
+
+    grid, picked = (lambda: data(3, 4)), [(0, False, False, False, True)]
+    three = (lambda: data(2, 3), lambda: T(0.5), lambda: T(0.0))
+    table: list[tuple[str, Callable[..., Any], Callable[[], list[Any]]]] = [
+        ("FakeQuant", op("FakeQuant", 3, "qmin", "qmax"), lambda: [f() for f in three] + [-8, 7]),
+        ("TQT", op("TQT", 2, "qmin", "qmax"), lambda: [data(2, 3), T(-2.0), -8, 7]),
+        ("LSQ", op("LSQ", 4, "qmin", "qmax"), lambda: [f() for f in three] + [T(1.0), -8, 7]),
+        ("CheckNonFinite", op("CheckNonFinite", 2, "scale"), lambda: [data(2, 3), data(4), 0.5]),
+        ("MeshIndexing", op("MeshIndexing", 2, "items"), lambda: [grid(), ints(0, 2), picked]),
+        ("SetMeshIndexing", op("SetMeshIndexing", 3, "items"),
+         lambda: [grid(), data(2, 4), ints(0, 2), picked]),
+        ("MaskedFill", op("MaskedFill", 2, "value"), lambda: [data(2, 3), T([True, False]), 1.5]),
+        ("MeshGrid", op("MeshGrid", 2, "indexing"), lambda: [data(2), data(3), "xy"]),
+        ("GetVarShape", op("GetVarShape", 2, "axis"), lambda: [data(2, 3), data(1, 3), 1]),
+        ("InplaceAdd", op("InplaceAdd", 4), lambda: [data(2, 3), data(2, 3), T(1.0), T(0.5)]),
+        ("_inplace_add_", F.inplace._inplace_add_, lambda: [data(2), data(2), T(1.0), T(0.5)]),
+        ("AssertEqual", op("AssertEqual", 2, "maxerr"), lambda: [data(2, 3), data(2, 3), 0.1]),
+        ("_assert_equal", F.utils._assert_equal, lambda: [data(2, 3), data(2, 3)]),
+        ("ParamPackConcat", op("ParamPackConcat", 2, "offsets"),
+         lambda: [data(2), data(2, 3), [0, 2, 4, 10]]),
+        ("ParamPackSplit", op("ParamPackSplit", 1, "offsets", "shapes"),
+         lambda: [data(10), [0, 2, 4, 10], [[2], [2, 3]]]),
+        ("ElemwiseMultiType", op("ElemwiseMultiType", 2, "mode", "dtype"),
+         lambda: [ints(5, -7), ints(2, 1), "ROUND_SHR_SATURATE_IXxI8xI8", "int8"]),
+        ("Borrow", op("Borrow", 1, "comp_node"), lambda: [data(2, 3), "cpu1"]),
+        ("Barrier", op("Barrier", 1, "comp_node", "nr_outputs"), lambda: [data(2, 3), "cpu0", 2]),
+        ("subgraph", graph, lambda: [data(2, 3), data(3)]),
+        ("qint8", dtypes.qint8, lambda: [0.5]),
+        ("quint8", dtypes.quint8, lambda: [0.5, 128]),
+        ("convert_to_qint8", dtypes.convert_to_qint8, lambda: [np.ones(3), dtypes.qint8(0.5)]),
+        ("sync_batch_norm", F.sync_batch_norm,
+         lambda: [data(2, 3, 2, 2), data(3), data(3), data(3), data(3), True, 0.9, 1e-5, "max"]),
+    ]  # fmt: skip
+    return [Sample(name, call, args) for name, call, args in table]

@@ -185,7 +185,8 @@ def op_calls() -> Iterator[tuple[str, Any]]:
 
 def all_calls() -> Iterator[tuple[str, str, Any]]:
     """(name of the op, description, call) of the whole sweep, in a fixed order."""
-    for sample in [*samples.functional(), *samples.tensors(), *samples.modules()]:
+    kinds = [samples.functional, samples.tensors, samples.modules, samples.below]
+    for sample in [s for kind in kinds for s in kind()]:
         for text, call in bent_calls(sample):
             yield sample.name, text, call
     for number, sample in enumerate(samples.indexing()):

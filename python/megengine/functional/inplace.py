@@ -31,6 +31,8 @@ def _inplace_add_(dest: Tensor, delta: Tensor, alpha: Tensor, beta: Tensor) -> T
     >>> x
     Tensor([-2. -2.], device=xpux:0)
     """
+    if not isinstance(dest, Tensor):
+        raise TypeError(f"_inplace_add_: expected dest as a Tensor, got {type(dest).__name__}")
     operands = [
         x if isinstance(x, Tensor) else Tensor(x, dtype=dest.dtype, device=dest.device)
         for x in (delta, alpha, beta)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -444,6 +445,11 @@ class Barrier(PyOpBase):
     """(x, ...): ``nr_outputs`` empty int32 Tensors, when all inputs are there: at once, here."""
 
     _fields: ClassVar[dict[str, Any]] = {"comp_node": None, "nr_outputs": 0}
+
+    def _checked(self, field: str, value: Any) -> Any:
+        if field == "nr_outputs" and not 0 <= operator.index(value) <= 65536:
+            raise ValueError(f"Barrier: expected nr_outputs in [0, 65536], got {value}")
+        return value
 
     def _apply(self, *inputs: Any) -> list[Tensor]:
         self._expect_tensors(inputs)

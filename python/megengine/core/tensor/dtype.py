@@ -260,11 +260,11 @@ def _check_zero_point(zp: Any, dtype_meta: QuantDtypeMeta) -> int:
     try:
         number = operator.index(zp)
     except TypeError:
-        raise ValueError("zero_point should be an integer") from None
+        raise ValueError(f"{dtype_meta.name}: zero_point should be an integer") from None
     if not dtype_meta.qmin <= number <= dtype_meta.qmax:
         raise ValueError(
-            f"zero_point should be within [{dtype_meta.qmin}, {dtype_meta.qmax}] for "
-            f"{dtype_meta.name}"
+            f"{dtype_meta.name}: zero_point should be within [{dtype_meta.qmin}, "
+            f"{dtype_meta.qmax}], got {number}"
         )
     return number
 
@@ -285,13 +285,17 @@ def create_quantized_dtype(
     Raises:
         ValueError: for a zero point that does not fit the kind.
     """
-    metadata: dict[str, Any] = {"name": dtype_meta.cname, "scale": float(scale)}
+    try:
+        number = float(scale)
+    except (TypeError, ValueError):
+        raise TypeError(f"{dtype_meta.name}: expected a number as scale, got {scale!r}") from None
+    metadata: dict[str, Any] = {"name": dtype_meta.cname, "scale": number}
     if dtype_meta.is_unsigned:
         metadata["zero_point"] = _check_zero_point(zp, dtype_meta)
     elif zp is not None:
         raise ValueError(
-            f"{dtype_meta.name!r} only supports symmetric quantization, zero_point should be "
-            f"None, but actually got {zp!r}"
+            f"{dtype_meta.name}: only supports symmetric quantization, zero_point should be None, "
+            f"but actually got {zp!r}"
         )
     return np.dtype(dtype_meta.np_dtype_str, metadata={"mgb_dtype": metadata})
 
@@ -355,7 +359,8 @@ def _convert_to_quantized_dtype(
 ) -> np.ndarray[Any, Any]:
     if not isinstance(arr, np.ndarray):
         raise ValueError("arr parameter should be instance of np.ndarray")
-    if not is_quantize(dtype) or _quantization(np.dtype(dtype))["name"] != dtype_meta.cname:  # type: ignore[index]
+    found = _quantization(dtype) if isinstance(dtype, np.dtype) else None
+    if found is None or found["name"] != dtype_meta.cname:
         raise ValueError(f"dtype parameter should be a {dtype_meta} dtype")
     zero_point = get_zero_point(dtype) if dtype_meta.is_unsigned else 0
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
