@@ -220,6 +220,7 @@ def functional() -> list[Sample]:
         ("binary_cross_entropy", F.nn.binary_cross_entropy, lambda: [x(), w(), True, "mean"]),
     ]
     out += [Sample(n, f or getattr(F, n), a) for n, f, a in more if f or hasattr(F, n)]
+    out += vision()
     uniform, normal = mge.random.uniform, mge.random.normal
     out += [
         Sample("uniform", uniform, lambda: [0.0, 1.0, (2, 3)]),
@@ -228,6 +229,37 @@ def functional() -> list[Sample]:
         Sample("seed", mge.random.seed, lambda: [3]),
     ]
     return out
+
+
+def vision() -> list[Sample]:
+    """Resizing, warping, colours."""
+    v = F.vision
+    eye = lambda *shape: T(np.broadcast_to(np.eye(shape[-2], shape[-1]), shape).astype("float32"))  # noqa: E731
+    images, nhwc = (lambda: data(2, 3, 4, 5)), (lambda: data(2, 4, 5, 3))
+    planes = lambda: T(np.arange(48, dtype="uint8").reshape(1, 6, 8, 1))  # noqa: E731
+    more: list[tuple[str, Callable[[], list[Any]]]] = [
+        ("interpolate", lambda: [images(), (3, 7), None, "bilinear", False]),
+        ("interpolate", lambda: [images(), None, 1.5, "nearest"]),
+        ("interpolate", lambda: [images(), None, (1.5, 0.5), "bicubic", True]),
+        ("interpolate", lambda: [data(1, 2, 3, 4, 2), 3, None, "trilinear", True]),
+        ("interpolate", lambda: [data(2, 3, 5), 4, None, "linear"]),
+        ("resize", lambda: [images(), 3, "NCHW", "area", 6]),
+        ("resize", lambda: [nhwc(), (3, 6), "NHWC", "bicubic"]),
+        ("remap", lambda: [images(), data(2, 3, 3, 2), "replicate", 0.5, "linear"]),
+        ("remap", lambda: [images(), data(2, 3, 3, 2), "wrap", 0.5, "cubic"]),
+        ("warp_affine", lambda: [nhwc(), eye(2, 2, 3), (3, 4), "reflect", 1.0, "NHWC", "linear"]),
+        (
+            "warp_perspective",
+            lambda: [images(), eye(3, 3, 3), (3, 4), [0, 1, 1], "constant", 1.0, "NCHW", "linear"],
+        ),
+        ("flip", lambda: [nhwc(), True, False]),
+        ("rot90", lambda: [nhwc(), True]),
+        ("rotate", lambda: [images(), 30.0, "NCHW", "bilinear"]),
+        ("cvt_color", lambda: [nhwc(), "RGB2YUV"]),
+        ("cvt_color", lambda: [planes(), "YUV2RGB_NV12"]),
+        ("nvof", lambda: [data(1, 2, 4, 4, 4), 1]),
+    ]
+    return [Sample(n, getattr(v, n), a) for n, a in more]
 
 
 def tensors() -> list[Sample]:

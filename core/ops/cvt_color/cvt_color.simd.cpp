@@ -95,8 +95,8 @@ void yuv_to_bgr(const uint8_t* x, uint8_t* y, int64_t pixels) {
 namespace {
 
 // Full range: R = Y + 1.402 V, G = Y - 0.344 U - 0.714 V, B = Y + 1.772 U, with weights in units of
-// 2^-8. Video range: Y and chroma are stretched, with weights in units of 2^-7 as the reference has
-// them.
+// 2^-8. Video range: all are stretched, with weights in units of 2^-14; those of the chroma are the
+// reference's, 2 for U in B where the standard says 2.017.
 template <bool video>
 void convert_row(const uint8_t* __restrict luma, const uint8_t* __restrict u,
                  const uint8_t* __restrict v, int64_t step, int64_t width, int red, int blue,
@@ -105,7 +105,7 @@ void convert_row(const uint8_t* __restrict luma, const uint8_t* __restrict u,
     const int32_t cu = u[i * step] - 128, cv = v[i * step] - 128;
     int32_t r, g, b;
     if constexpr (video) {
-      r = 204 * cv, g = -50 * cu - 104 * cv, b = 256 * cu;
+      r = 26112 * cv, g = -6400 * cu - 13312 * cv, b = 32768 * cu;
     } else {
       r = (359 * cv) >> 8, g = -((88 * cu + 183 * cv) >> 8), b = (454 * cu) >> 8;
     }
@@ -113,9 +113,9 @@ void convert_row(const uint8_t* __restrict luma, const uint8_t* __restrict u,
       const int32_t y = luma[2 * i + k];
       uint8_t* p = to + (2 * i + k) * 3;
       if constexpr (video) {
-        const int32_t wide = 149 * (y - 16) + 64;
-        p[red] = byte((wide + r) >> 7), p[1] = byte((wide + g) >> 7);
-        p[blue] = byte((wide + b) >> 7);
+        const int32_t wide = 19071 * (y - 16);
+        p[red] = byte(rounded(wide + r)), p[1] = byte(rounded(wide + g));
+        p[blue] = byte(rounded(wide + b));
       } else {
         p[red] = byte(y + r), p[1] = byte(y + g), p[blue] = byte(y + b);
       }

@@ -192,11 +192,11 @@ Specs infer(const SampleBackwardMap& op, const Specs& in) {
 
 namespace {
 
-// The two pixels beside a position along one axis of `size` pixels.
-struct Neighbours {
-  Value low, high;        // their numbers, int32
-  Value low_in, high_in;  // whether they are inside (CONSTANT)
-  Value part;             // the position's distance from the lower one
+// What a position reads along one axis of `size` pixels: the kernel's tables as tensors.
+struct Taps {
+  Values index;   // int32
+  Values inside;  // CONSTANT: whether it is a pixel
+  Values weight, slope;
 };
 
 // A whole number, as a float, as the number of the pixel that stands there.
@@ -221,63 +221,84 @@ Value pixel(const Value& at, int64_t size, BorderMode border) {
   return cast(minimum(maximum(i, number(0)), number(n - 1)), DType::int32);
 }
 
-Neighbours neighbours(const Value& position, int64_t size, BorderMode border) {
-  Neighbours out;
+// c[0] + d (c[1] + d (c[2] + d c[3]))
+Value cubic(const Value& d, std::array<double, 4> c) {
+  Value sum = add(mul(d, c[3]), c[2]);
+  sum = add(mul(sum, d), c[1]);
+  return add(mul(sum, d), c[0]);
+}
+
+// The weights of filters.h and their derivatives.
+void add_weights(InterpolationMode mode, const Value& t, Taps& to) {
+  const Value rest = add(neg(t), 1.0);
+  if (mode == InterpolationMode::LINEAR) {
+    to.weight = {rest, t}, to.slope = {scalar_like(t, -1), scalar_like(t, 1)};
+    return;
+  }
+  constexpr double a = -0.75;
+  const std::array<double, 4> near{1, 0, -(a + 3), a + 2}, far{-4 * a, 8 * a, -5 * a, a};
+  const std::array<double, 4> near_slope{0, -2 * (a + 3), 3 * (a + 2), 0};
+  const std::array<double, 4> far_slope{8 * a, -10 * a, 3 * a, 0};
+  const Value before = add(t, 1.0), behind = add(rest, 1.0);
+  to.weight = {cubic(before, far), cubic(t, near), cubic(rest, near), cubic(behind, far)};
+  to.slope = {cubic(before, far_slope), cubic(t, near_slope), neg(cubic(rest, near_slope)),
+              neg(cubic(behind, far_slope))};
+}
+
+Taps taps_of(const Value& position, int64_t size, const SampleBackwardMap& op) {
+  const int count = op.mode == InterpolationMode::LINEAR ? 2 : 4;
   Value at = position;
   const double n = static_cast<double>(size);
-  if (border == BorderMode::REPLICATE || border == BorderMode::CONSTANT) {
-    at = minimum(maximum(at, scalar_like(at, -1)), scalar_like(at, n));
+  if (op.border == BorderMode::REPLICATE || op.border == BorderMode::CONSTANT) {
+    at = minimum(maximum(at, scalar_like(at, -count)), scalar_like(at, n + count - 1));
   }
-  const Value low = elemwise(Mode::FLOOR, at), high = add(low, 1.0);
-  out.part = sub(at, low);
-  out.low = pixel(low, size, border), out.high = pixel(high, size, border);
-  if (border == BorderMode::CONSTANT) {
-    const auto inside = [&](const Value& i) {
-      return elemwise(Mode::AND, less_equal(scalar_like(i, 0), i),
-                      less_equal(i, scalar_like(i, n - 1)));
-    };
-    out.low_in = inside(low), out.high_in = inside(high);
+  const Value whole = elemwise(Mode::FLOOR, at);
+  Taps out;
+  for (int k = 0; k < count; ++k) {
+    const Value tap = add(whole, static_cast<double>(k + 1 - count / 2));
+    out.index.push_back(pixel(tap, size, op.border));
+    if (op.border != BorderMode::CONSTANT) continue;
+    out.inside.push_back(elemwise(Mode::AND, less_equal(scalar_like(tap, 0), tap),
+                                  less_equal(tap, scalar_like(tap, n - 1))));
   }
+  add_weights(op.mode, sub(at, whole), out);
   return out;
 }
 
 }  // namespace
 
-// With a b above c d around a position at (u, v) from a, and y = (1 - v) ((1 - u) a + u b) +
-// v ((1 - u) c + u d), its slopes are (1 - v) (b - a) + v (d - c) and (1 - u) (c - a) + u (d - b).
+// The slopes of y = sum over r, c of weight_y[r] weight_x[c] v[r][c].
 Values decompose(const SampleBackwardMap& op, const Values& in) {
   const Value &x = in[0], &map = in[1];
   const Shape& m = map.shape();
   if (op.mode == InterpolationMode::NEAREST) return {zeros(Spec(map.dtype(), m))};
-  if (op.mode != InterpolationMode::LINEAR) {
-    fail(ErrorKind::not_implemented, "SampleBackwardMap",
-         "the gradient of positions is differentiable in mode LINEAR only");
-  }
   const int64_t points = m[1] * m[2], channels = x.shape()[1];
   const int64_t height = x.shape()[2], width = x.shape()[3];
-  const Shape row{m[0], 1, points};
-  const Neighbours h = neighbours(reshape(slice(map, 3, 0, 1), row), width, op.border);
-  const Neighbours v = neighbours(reshape(slice(map, 3, 1, 2), row), height, op.border);
+  const Shape row{m[0], 1, points}, shape{m[0], channels, points};
+  const Taps h = taps_of(reshape(slice(map, 3, 0, 1), row), width, op);
+  const Taps v = taps_of(reshape(slice(map, 3, 1, 2), row), height, op);
   const Value images = in.size() > 3 ? take(x, in[3]) : x;
   const Value flat = cast(reshape(images, {m[0], channels, height * width}), map.dtype());
-  const Value stride = cast(scalar_like(v.low, static_cast<double>(width)), DType::int32);
-  const auto read = [&](const Value& i, const Value& j, const Value& i_in, const Value& j_in) {
-    const Shape shape{m[0], channels, points};
-    const Value at = gather(flat, 2, broadcast_to(add(mul(i, stride), j), shape));
+  const Value stride = scalar_like(v.index[0], static_cast<double>(width));
+  const auto read = [&](std::size_t r, std::size_t c) {
+    const Value index = add(mul(v.index[r], stride), h.index[c]);
+    const Value at = gather(flat, 2, broadcast_to(index, shape));
     if (op.border != BorderMode::CONSTANT) return at;
-    return where(broadcast_to(elemwise(Mode::AND, i_in, j_in), shape), at,
-                 scalar_like(at, op.border_value));
+    const Value inside = elemwise(Mode::AND, v.inside[r], h.inside[c]);
+    return where(broadcast_to(inside, shape), at, scalar_like(at, op.border_value));
   };
-  const Value a = read(v.low, h.low, v.low_in, h.low_in);
-  const Value b = read(v.low, h.high, v.low_in, h.high_in);
-  const Value c = read(v.high, h.low, v.high_in, h.low_in);
-  const Value d = read(v.high, h.high, v.high_in, h.high_in);
-  const auto between = [](const Value& t, const Value& p, const Value& q) {
-    return add(p, mul(t, sub(q, p)));
-  };
-  const Value dy = cast(reshape(in[2], {m[0], channels, points}), map.dtype());
-  const Value dx_part = sum(mul(dy, between(v.part, sub(b, a), sub(d, c))), {1}, false);
-  const Value dy_part = sum(mul(dy, between(h.part, sub(c, a), sub(d, b))), {1}, false);
+  Value along_x, along_y;
+  const auto accumulate = [](Value& to, const Value& v) { to = to ? add(to, v) : v; };
+  for (std::size_t r = 0; r < v.index.size(); ++r) {
+    for (std::size_t c = 0; c < h.index.size(); ++c) {
+      const Value at = read(r, c);
+      accumulate(along_x, mul(at, mul(v.weight[r], h.slope[c])));
+      accumulate(along_y, mul(at, mul(v.slope[r], h.weight[c])));
+    }
+  }
+  const Value dy = cast(reshape(in[2], shape), map.dtype());
+  const Value dx_part = sum(mul(dy, along_x), {1}, false);
+  const Value dy_part = sum(mul(dy, along_y), {1}, false);
   return {reshape(stack({dx_part, dy_part}, 2), m)};
 }
 

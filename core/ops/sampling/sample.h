@@ -62,8 +62,7 @@ Keep keep(const SampleBackwardData& op, std::uint32_t needs);
 void kernel(const SampleBackwardData& op, CpuContext& context, Views in, MutViews out);
 DECLARE_OP(SampleBackwardData);
 
-// (x, map, dy) or (x, map, dy, image) -> (dmap,). Not for LANCZOS4; differentiable in turn for
-// LINEAR and NEAREST.
+// (x, map, dy) or (x, map, dy, image) -> (dmap,). Not for LANCZOS4.
 struct SampleBackwardMap {
   InterpolationMode mode = InterpolationMode::LINEAR;
   BorderMode border = BorderMode::REPLICATE;

@@ -30,6 +30,7 @@ from .matrix import *
 from .metric import *
 from .nn import *
 from .tensor import *
+from .vision import remap, warp_affine, warp_perspective
 from .windows import *
 
 from .metric import *  # isort: skip

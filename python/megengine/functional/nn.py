@@ -39,6 +39,7 @@ from .local_conv import local_conv2d, region_restricted_conv
 from .math import normalize, var
 from .matrix import linear
 from .tensor import full, indexing_one_hot, one_hot
+from .vision import remap, warp_affine, warp_perspective
 from .windows import sliding_window, sliding_window_transpose
 
 __all__ = [
@@ -80,6 +81,7 @@ __all__ = [
     "region_restricted_conv",
     "relu",
     "relu6",
+    "remap",
     "scaled_dot_product_attention",
     "sigmoid",
     "silu",
@@ -88,6 +90,8 @@ __all__ = [
     "softmax",
     "softplus",
     "sync_batch_norm",
+    "warp_affine",
+    "warp_perspective",
 ]
 
 # Ops are made once for each set of attributes: making one costs more than running a small one.
