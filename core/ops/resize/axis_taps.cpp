@@ -122,8 +122,7 @@ AxisTaps axis_taps(InterpolationMode mode, int64_t in, int64_t out, bool align_c
     case InterpolationMode::NEAREST:
       return nearest(in, out, align_corners);
     case InterpolationMode::AREA:
-      if (out <= in) return area(in, out);
-      break;
+      return area(in, out);
     case InterpolationMode::CUBIC:
       return filtered<4>(in, out, align_corners, cubic_weights<double>);
     case InterpolationMode::LANCZOS4:

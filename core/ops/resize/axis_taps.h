@@ -27,8 +27,9 @@ struct AxisTaps {
 
 // Pixel centres are at whole numbers + 1/2 and the borders of the images coincide; with
 // align_corners the centres of the first and of the last pixels coincide. Elements outside of the
-// axis are those at its end. CUBIC is the convolution of Keys with a = -3/4 (IEEE TASSP 29, 1981),
-// LANCZOS4 the windowed sinc over 8 elements. Sizes are below 2^31, and in > 0 where out > 0.
+// axis are those at its end. AREA is the mean over what an element of the output covers. CUBIC is
+// the convolution of Keys with a = -3/4 (IEEE TASSP 29, 1981), LANCZOS4 the windowed sinc over 8
+// elements. Sizes are below 2^31, and in > 0 where out > 0.
 AxisTaps axis_taps(InterpolationMode mode, std::int64_t in, std::int64_t out, bool align_corners);
 // The transposed map, from `out` to `in`.
 AxisTaps transposed(const AxisTaps& a);

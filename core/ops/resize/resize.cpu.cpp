@@ -21,14 +21,6 @@ std::array<int64_t, 3> spatial(const Shape& shape) {
   return out;
 }
 
-InterpolationMode resolved(InterpolationMode mode, const Shape& large, const Shape& small) {
-  if (mode != InterpolationMode::AREA) return mode;
-  for (int i = 2; i < large.size(); ++i) {
-    if (small[i] > large[i]) return InterpolationMode::LINEAR;
-  }
-  return mode;
-}
-
 // Copies of elements of `W`'s width, for the dtypes whose values float arithmetic does not keep.
 template <class W>
 void copy_taps(const W* x, W* y, const cpu::Resample& at) {
@@ -91,8 +83,7 @@ void run(const View& x, const MutView& y, const Axes& axes, bool copies) {
 void kernel(const Interpolate& op, CpuContext&, Views in, MutViews out) {
   const View& x = in[0];
   if (out[0].size() == 0) return;
-  const Axes axes(resolved(op.mode, x.shape, out[0].shape), op.align_corners, x.shape,
-                  out[0].shape);
+  const Axes axes(op.mode, op.align_corners, x.shape, out[0].shape);
   run(x, out[0], axes, op.mode == InterpolationMode::NEAREST && x.dtype != DType::float32);
 }
 REGISTER_KERNEL(Interpolate, cpu);
@@ -101,7 +92,7 @@ void kernel(const InterpolateBackward& op, CpuContext&, Views in, MutViews out) 
   const View& dy = in[0];
   const MutView& dx = out[0];
   if (dx.size() == 0) return;
-  Axes axes(resolved(op.mode, dx.shape, dy.shape), op.align_corners, dx.shape, dy.shape);
+  Axes axes(op.mode, op.align_corners, dx.shape, dy.shape);
   for (AxisTaps& a : axes.taps) a = transposed(a);
   run(dy, dx, axes, false);
 }

@@ -6,9 +6,8 @@
 namespace mge {
 
 // (x) -> (y,): the spatial axes resized to `size`, one axis after the other, in the memory format
-// of x. axis_taps.h says where elements come from. AREA is the mean over what an output element
-// covers where no axis grows, else LINEAR. NEAREST takes every dtype, the others floats, int8 and
-// uint8 (rounded to the nearest, halves away from zero).
+// of x. axis_taps.h says where elements come from. NEAREST takes every dtype, the others floats,
+// int8 and uint8 (rounded to the nearest, halves away from zero).
 struct Interpolate {
   Dims size{};
   InterpolationMode mode = InterpolationMode::LINEAR;

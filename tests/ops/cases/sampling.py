@@ -153,6 +153,7 @@ RESIZE = [
     resized("cubic-down", (2, 3, 9, 8), (4, 3), "CUBIC"),
     resized("cubic-align", (2, 2, 5, 4), (7, 6), "CUBIC", True),
     resized("area", (2, 3, 9, 8), (4, 3), "AREA", large=image(2, 17, 60, 70)),
+    resized("area-up", (2, 3, 4, 3), (9, 4), "AREA"),
     resized("lanczos4", (2, 3, 9, 8), (12, 3), "LANCZOS4"),
     interpolated("int-size", "bilinear", 7),
     interpolated("factor", "bilinear", scale_factor=1.7),
