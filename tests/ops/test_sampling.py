@@ -396,7 +396,7 @@ def test_bad_colours(shape: tuple[int, ...], dtype: str, mode: Any) -> None:
 
 
 def test_optical_flow_says_what_to_do() -> None:
-    with pytest.raises(NotImplementedError, match="OpenCV"):
+    with pytest.raises(RuntimeError, match="OpenCV"):
         F.vision.nvof(F.zeros((1, 2, 8, 8, 4)).astype("uint8"))
 
 

@@ -612,12 +612,17 @@ def cvt_color(inp: Tensor, mode: str = "") -> Tensor:
 def nvof(src: Tensor, precision: int = 1) -> Tensor:
     """Optical flow by the fixed unit of some NVIDIA GPUs.
 
+    Args:
+        src: ``(N, T, H, W, 4)``, of dtype uint8.
+        precision: 0 (slow) to 2 (fast).
+
     Raises:
-        NotImplementedError: always, so far: no device here has that unit.
+        RuntimeError: always, so far: no device here has that unit.
 
     >>> import megengine.functional as F
     >>> F.vision.nvof(F.zeros((1, 2, 8, 8, 4)))
     Traceback (most recent call last):
-    NotImplementedError: NvOf: needs the optical flow unit of an NVIDIA GPU, ...
+    RuntimeError: NvOf: this build of OpenMGE has no CUDA device with an optical flow unit; ...
     """
-    return call(builtin.NvOf(precision=precision), _as_tensor(src))
+    out: Tensor = apply(builtin.NvOf(precision=precision), src)[0]
+    return out

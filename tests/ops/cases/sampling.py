@@ -507,7 +507,7 @@ OTHERS = [
 ]
 
 COVERED_ELSEWHERE = dict.fromkeys(
-    ("NvOf", "WarpPerspectiveBackwardData", "WarpPerspectiveBackwardMat"), "ops/test_sampling.py"
+    ("WarpPerspectiveBackwardData", "WarpPerspectiveBackwardMat"), "ops/test_sampling.py"
 )
 
 RECORDS = [*RESIZE, *REMAP, *WARP, *OTHERS]

@@ -30,6 +30,15 @@ def _camel(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
+# Nested enums that the reference names after what they hold, not after the field.
+_ENUMS = {
+    "bmode": "BorderMode",
+    "border_mode": "BorderMode",
+    "border_type": "BorderMode",
+    "imode": "InterpolationMode",
+}
+
+
 def _assign(self: OpDef, name: str, value: Any) -> None:
     self._set_field(name, value)
 
@@ -46,7 +55,7 @@ def _op_class(info: dict[str, Any]) -> type[OpDef]:
     }
     for field, _, choices in info["fields"]:
         if choices:
-            kind = _camel(field)
+            kind = _ENUMS.get(field) or _camel(field)
             members[kind] = enum.Enum(kind, choices, qualname=f"{name}.{kind}")
     return type(name, (OpDef,), members)
 
