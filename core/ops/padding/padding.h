@@ -85,7 +85,7 @@ PaddingWidths padding_widths(const T& op, int ndim) {
   return out;
 }
 
-// out = x with `front` elements before each axis, `value` around it.
-void pad_constant(const View& x, const Dims& front, double value, const MutView& out);
+// out, which is dense and not empty, = x with `value` around it.
+void pad_constant(const View& x, const PaddingWidths& widths, double value, const MutView& out);
 
 }  // namespace mge

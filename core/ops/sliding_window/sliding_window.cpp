@@ -77,7 +77,8 @@ Values execute(const Images2Neibs& op, Values& in) {
     spec.strides = dense_like(spec.shape, x.strides());
     Value padded = Value::empty(spec);
     if (padded.size() > 0) {
-      pad_constant(x.view(), Dims{0, 0, op.pad_h, op.pad_w}, 0, padded.mut());
+      const Dims widths{0, 0, op.pad_h, op.pad_w};
+      pad_constant(x.view(), {widths, widths}, 0, padded.mut());
     }
     x = padded;
   }
