@@ -334,13 +334,25 @@ const Value& bool_mask(const char* op, nb::handle mask) {
   return m;
 }
 
+// The smallest dtype that holds all values of two integer or bool ones, as NumPy has it.
+DType holding(DType a, DType b) {
+  if (is_bool(a) || a == b) return b;
+  if (is_bool(b)) return a;
+  if (size_of(a) < size_of(b)) std::swap(a, b);  // a is the wider
+  const bool signed_a = info(a).is_signed, signed_b = info(b).is_signed;
+  if (signed_a == signed_b || (signed_a && size_of(a) > size_of(b))) return a;
+  return size_of(a) == 1 ? DType::int16 : DType::int32;
+}
+
 // The dtype of a choice. Integers and bools give way to 16-bit floats here, where arithmetic
-// widens.
+// widens, and signed and unsigned integers mix, since they are not computed with.
 DType where_dtype(const Operands& in) {
   const bool numbers = in.weak[0] || in.weak[1];
   const DType a = in.values[0].dtype(), b = in.values[1].dtype();
   if (!numbers && is_low_float(a) && !is_float(b)) return a;
   if (!numbers && is_low_float(b) && !is_float(a)) return b;
+  const auto whole = [](DType t) { return is_integer(t) || is_bool(t); };
+  if (!numbers && whole(a) && whole(b)) return holding(a, b);
   return in.common("where");
 }
 

@@ -477,6 +477,16 @@ def test_52_resuming_keeps_the_learning_rate(order: str | None) -> None:
     np.testing.assert_allclose(learning_rates(order), [0.1, 0.1, 0.01, 0.01, 0.001], rtol=1e-6)
 
 
+def test_52_a_restored_generator_goes_on() -> None:
+    mge.random.seed(5)
+    mge.random.normal(size=(7,))
+    saved = pickle.loads(pickle.dumps(mge.random.get_rng_state()))
+    want = mge.random.uniform(size=(9,)).numpy()
+    mge.random.seed(6)
+    mge.random.set_rng_state(saved)
+    np.testing.assert_array_equal(mge.random.uniform(size=(9,)).numpy(), want)
+
+
 class Dangerous:
     """Its pickle runs a command."""
 

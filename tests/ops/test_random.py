@@ -344,3 +344,10 @@ def test_dropout_gradient_is_the_mask() -> None:
 def test_dropout_drops_nan_and_infinity() -> None:
     y = F.dropout(F.full((1000,), float("nan")), 0.5).numpy()
     assert 420 <= np.count_nonzero(y == 0) <= 580
+
+
+def test_poisson_of_rate_zero_is_zero() -> None:
+    same = mge.random.poisson(mge.tensor([0.0, 5.0, 0.0])).numpy()
+    assert same[0] == same[2] == 0
+    with pytest.raises(ValueError, match="PoissonRNG"):
+        mge.random.poisson(mge.tensor([-1.0]))

@@ -54,10 +54,14 @@ def remark(remarks: list[str], key: str) -> str | None:
 
 
 @pytest.fixture(autouse=True)
-def _default_device() -> Any:
+def _defaults() -> Any:
+    """What cases set for the whole process goes back."""
     mge.set_default_device("xpux")
     yield
     mge.set_default_device("xpux")
+    mge.set_log_level("INFO")
+    for name in mge.config.__all__:
+        setattr(mge.config, name, 0)
 
 
 @pytest.mark.filterwarnings("ignore")

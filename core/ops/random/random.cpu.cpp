@@ -17,15 +17,18 @@ cpu::RandomStream draw(std::int64_t handle, std::uint64_t counters) {
   return {state.seed, state.offset};
 }
 
-// A tensor's elements as float64, row-major; raises where one is no positive number.
+// A tensor's elements as float64, row-major; raises where one is no positive number, 0 aside where
+// it is allowed.
 class Parameter {
  public:
-  Parameter(const char* op, const View& v)
+  Parameter(const char* op, const View& v, bool zero = false)
       : n_(static_cast<std::size_t>(v.size())), memory_(n_ * sizeof(double)) {
     cpu::copy(v, {memory_.as<double>(), DType::float64, v.shape, row_major(v.shape)});
     for (const double x : span()) {
-      if (!(x > 0 && std::isfinite(x))) {
-        fail_value(op, "expected positive and finite parameters, got ", x);
+      if (!((x > 0 || (zero && x == 0)) && std::isfinite(x))) {
+        fail_value(op, "expected ",
+                   zero ? "finite parameters from 0 on" : "positive and finite parameters",
+                   ", got ", x);
       }
     }
   }
@@ -104,7 +107,7 @@ void kernel(const ShuffleRNG& op, CpuContext&, Views in, MutViews out) {
 REGISTER_KERNEL(ShuffleRNG, cpu);
 
 void kernel(const PoissonRNG& op, CpuContext&, Views in, MutViews out) {
-  const Parameter rate("PoissonRNG", in[0]);
+  const Parameter rate("PoissonRNG", in[0], /*zero=*/true);
   const auto stream = draw(op.handle, cpu::counters_of_numbers(in[0].size()));
   through_doubles(out[0], [&](double* to) { cpu::poisson(stream, rate.span(), to); });
 }

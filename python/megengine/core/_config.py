@@ -57,6 +57,9 @@ def _switch(name: str, doc: str) -> property:
 class _Module(types.ModuleType):
     """A module whose switches are properties."""
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *__all__})
+
     async_level = _switch(
         "async_level",
         "How late errors may show, 0, 1 or 2. Ops run when they are called, which is level 0 of "

@@ -323,7 +323,7 @@ def poisson(lam: Parameter, size: Size = None) -> Tensor:
     """Numbers from the Poisson distribution, as floats.
 
     Args:
-        lam: its mean, > 0, a number or a Tensor.
+        lam: its mean, a number > 0, or a Tensor of numbers >= 0.
         size: as for :func:`gamma`.
 
     Raises:
