@@ -397,6 +397,15 @@ def test_40_pooling_with_padding() -> None:
     same(F.max_pool2d(-F.ones((1, 1, 2, 2)), 2, 1, 1), -np.ones((1, 1, 3, 3)))
 
 
+def test_41_interpolate() -> None:
+    x = T([[[[2.0, 4.0], [6.0, 8.0]]]])
+    resize = F.vision.interpolate
+    same(resize(x, (1, 1), align_corners=True), [[[[2.0]]]])
+    same(resize(x, (4, 4), align_corners=False)[0, 0, 0], [2.0, 2.5, 3.5, 4.0], tol=1e-6)
+    same(resize(x, (4, 4), align_corners=True)[0, 0, 0], [2, 8 / 3, 10 / 3, 4], tol=1e-6)
+    assert resize(x, 4).shape == (1, 1, 4, 4)
+
+
 def test_43_nothing_in_a_batch() -> None:
     w = mge.Parameter(np.ones((4, 3, 3, 3), "float32"))
     gm = GradManager().attach([w])
