@@ -2,7 +2,9 @@
 // time, in the order of the boxes.
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "core/ops/detection/blocks.h"
 #include "core/ops/detection/lanes.h"
@@ -39,6 +41,16 @@ Bin bin_of(const RoiPoolLayout& p, const PixelBox& box, int64_t i, int64_t j) {
           bin_range(box.x, box.width, j, p.out_w, p.w)};
 }
 
+// The type of the elements of a vector of integers, or of an integer.
+template <class I>
+auto element_of(I v) {
+  if constexpr (std::is_integral_v<I>) {
+    return v;
+  } else {
+    return v[0];
+  }
+}
+
 template <class A>
 void average_bin(const RoiPoolLayout& p, const A* image, const Bin& bin, A* __restrict out,
                  int64_t n) {
@@ -55,29 +67,41 @@ void average_bin(const RoiPoolLayout& p, const A* image, const Bin& bin, A* __re
   for (int64_t l = 0; l < n; ++l) out[l] = sum[l] * share;
 }
 
-// The maximum of a bin and the pixel that it is at; NaN wins.
-template <class A>
-void max_bin(const RoiPoolLayout& p, const A* image, const Bin& bin, A* __restrict out,
-             std::int32_t* __restrict index, int64_t n) {
-  A best[kBlock];
-  std::int32_t at[kBlock];
+// The maximum of a bin and the pixel that it is at, for V vectors of channels; NaN wins.
+template <int V, class A>
+[[gnu::always_inline]] inline void max_bin(const RoiPoolLayout& p, const A* image, const Bin& bin,
+                                           A* out, std::int32_t* index) {
+  constexpr int many = V == 0 ? 1 : V, lanes = V == 0 ? 1 : static_cast<int>(channels::kLanes<A>);
+  using T = std::conditional_t<V == 0, A, channels::Vec<A>>;
+  using I = std::conditional_t<V == 0, std::int64_t, decltype(T{} < T{})>;
   const bool empty = bin.empty();
-  const int64_t first = bin.y.begin * p.w + bin.x.begin;
-  std::fill_n(best, n, empty ? A(0) : -std::numeric_limits<A>::infinity());
-  std::fill_n(at, n, empty ? -1 : static_cast<std::int32_t>(first));
+  const int64_t first = empty ? -1 : bin.y.begin * p.w + bin.x.begin;
+  T best[many];
+  I at[many];
+  for (int v = 0; v < many; ++v) {
+    best[v] = T{} + (empty ? A(0) : -std::numeric_limits<A>::infinity());
+    at[v] = I{} + static_cast<decltype(element_of(I{}))>(first);
+  }
   for (int64_t y = bin.y.begin; y < bin.y.end; ++y) {
     for (int64_t x = bin.x.begin; x < bin.x.end; ++x) {
-      const std::int32_t pixel = static_cast<std::int32_t>(y * p.w + x);
-      const A* from = image + pixel * p.c;
-      for (int64_t l = 0; l < n; ++l) {
-        const bool take = (from[l] > best[l]) | (from[l] != from[l]);
-        best[l] = take ? from[l] : best[l];
-        at[l] = take ? pixel : at[l];
+      const int64_t pixel = y * p.w + x;
+      const I here = I{} + static_cast<decltype(element_of(I{}))>(pixel);
+#pragma GCC unroll 4
+      for (int v = 0; v < many; ++v) {
+        T value;
+        std::memcpy(&value, image + pixel * p.c + v * lanes, sizeof value);
+        const auto take = (value > best[v]) | (value != value);
+        best[v] = take ? value : best[v];
+        at[v] = take ? here : at[v];
       }
     }
   }
-  std::copy_n(best, n, out);
-  std::copy_n(at, n, index);
+  for (int v = 0; v < many; ++v) {
+    std::memcpy(out + v * lanes, &best[v], sizeof(T));
+    decltype(element_of(I{})) ids[lanes];
+    std::memcpy(ids, &at[v], sizeof ids);
+    for (int l = 0; l < lanes; ++l) index[v * lanes + l] = static_cast<std::int32_t>(ids[l]);
+  }
 }
 
 // Calls f(box, bin, first element of the bin in y and index) for all bins of all boxes.
@@ -121,9 +145,9 @@ void maximum(const RoiPoolLayout& p, const A* x, A* y, std::int32_t* index) {
       },
       [&](const PixelBox& box, const Bin& bin, int64_t at) {
         const A* image = x + box.image * p.h * p.w * p.c;
-        for (int64_t c = 0; c < p.c; c += kBlock) {
-          max_bin(p, image + c, bin, y + at + c, index + at + c, std::min(kBlock, p.c - c));
-        }
+        channels::each_block<A>(p.c, [&]<int V>(int64_t c) {
+          max_bin<V>(p, image + c, bin, y + at + c, index + at + c);
+        });
       });
 }
 
