@@ -93,36 +93,38 @@ void score_gradient_row(C* __restrict s, C* __restrict g, int64_t n, C shift, C 
 
 // ---- reading and writing rows of any dtype ------------------------------------------------------
 
-template <class T, class C>
-void read_row(const T* from, int64_t step, int64_t n, C* to) {
-  if constexpr (std::is_same_v<T, C>) {
-    if (step == 1) {
-      std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(C));
-    } else {
-      for (int64_t j = 0; j < n; ++j) to[j] = from[j * step];
-    }
-  } else {
-    if (step == 1) {
-      convert(from, dtype_of<T>, to, dtype_of<C>, n);
-    } else {
-      for (int64_t j = 0; j < n; ++j)
-        to[j] = static_cast<C>(static_cast<ComputeType<T>>(from[j * step]));
-    }
-  }
+// to = from * factor, side by side.
+template <class C>
+void scaled_copy(const C* __restrict from, int64_t n, C factor, C* __restrict to) {
+  for (int64_t j = 0; j < n; ++j) to[j] = from[j] * factor;
 }
 
 template <class T, class C>
-void write_row(const C* from, int64_t n, T* to, int64_t step) {
+void read_row(const T* from, int64_t step, int64_t n, C factor, C* to) {
   if constexpr (std::is_same_v<T, C>) {
-    if (step == 1) {
-      std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(C));
-      return;
-    }
+    if (step == 1) return scaled_copy(from, n, factor, to);
   } else if (step == 1) {
+    convert(from, dtype_of<T>, to, dtype_of<C>, n);
+    if (factor != C(1)) scale_row(to, n, factor);
+    return;
+  }
+  using Wide = ComputeType<T>;
+  for (int64_t j = 0; j < n; ++j) {
+    to[j] = static_cast<C>(static_cast<Wide>(from[j * step])) * factor;
+  }
+}
+
+// What is read from is scaled too, where that is another dtype than what is written.
+template <class T, class C>
+void write_row(C* from, int64_t n, C factor, T* to, int64_t step) {
+  if constexpr (std::is_same_v<T, C>) {
+    if (step == 1) return scaled_copy<C>(from, n, factor, to);
+  } else if (step == 1) {
+    scale_row(from, n, factor);
     convert(from, dtype_of<C>, to, dtype_of<T>, n);
     return;
   }
-  for (int64_t j = 0; j < n; ++j) to[j * step] = T(from[j]);
+  for (int64_t j = 0; j < n; ++j) to[j * step] = T(from[j] * factor);
 }
 
 // One head of an operand.
@@ -145,8 +147,7 @@ template <class T, class C>
 void pack_rows(const HeadOf<const T>& from, int64_t begin, int64_t end, int64_t cols, C factor,
                C* to, int64_t width) {
   for (int64_t i = begin; i < end; ++i, to += width) {
-    read_row(from.data + i * from.row, from.col, cols, to);
-    if (factor != C(1)) scale_row(to, cols, factor);
+    read_row(from.data + i * from.row, from.col, cols, factor, to);
     for (int64_t j = cols; j < width; ++j) to[j] = 0;
   }
 }
@@ -161,7 +162,7 @@ void pack_panels(const HeadOf<const T>& from, int64_t rows, int64_t cols, C* to,
       pack(to, kWidth, from.data + i * from.row, from.row, from.col, count, cols);
     } else {
       for (int r = 0; r < count; ++r) {
-        read_row(from.data + (i + r) * from.row, from.col, cols, buffer + r * cols);
+        read_row(from.data + (i + r) * from.row, from.col, cols, C(1), buffer + r * cols);
       }
       pack(to, kWidth, static_cast<const C*>(buffer), cols, int64_t{1}, count, cols);
     }
@@ -172,9 +173,7 @@ template <class T, class C>
 void write_rows(C* from, int64_t width, int64_t begin, int64_t end, int64_t cols, C factor,
                 const HeadOf<T>& to) {
   for (int64_t i = begin; i < end; ++i) {
-    C* row = from + i * width;
-    scale_row(row, cols, factor);
-    write_row(row, cols, to.data + i * to.row, to.col);
+    write_row(from + i * width, cols, factor, to.data + i * to.row, to.col);
   }
 }
 
@@ -220,8 +219,11 @@ void mask_row(const AttentionMask& m, int64_t offset, int64_t n, C* s, C* buffer
     hide_row(static_cast<const std::uint8_t*>(m.data) + offset, m.col, n, s);
     return;
   }
+  if (m.dtype == dtype_of<C> && m.col == 1) {
+    return add_row(static_cast<const C*>(m.data) + offset, n, s);
+  }
   visit_float("ScaledDotProductAttention", m.dtype, [&]<class T>(Tag<T>) {
-    read_row(static_cast<const T*>(m.data) + offset, m.col, n, buffer);
+    read_row(static_cast<const T*>(m.data) + offset, m.col, n, C(1), buffer);
   });
   add_row(buffer, n, s);
 }
@@ -446,9 +448,8 @@ void forward_block(const Attention& at, int64_t head, int64_t i0, int64_t rows,
   const HeadOf<T> to = head_of<T>(y, image, h);
   for (int64_t i = 0; i < rows; ++i) {
     const double sum = b.sum[i];
-    C* out = b.out + i * width;
-    scale_row(out, at.width, sum == 0 ? C(0) : static_cast<C>(1 / sum));
-    write_row(out, at.width, to.data + (i0 + i) * to.row, to.col);
+    const C factor = sum == 0 ? C(0) : static_cast<C>(1 / sum);
+    write_row(b.out + i * width, at.width, factor, to.data + (i0 + i) * to.row, to.col);
     lse[head * at.queries + i0 + i] =
         sum == 0 ? kHidden<C>
                  : static_cast<C>(static_cast<double>(b.maximum[i]) * kLn2 + std::log(sum));
@@ -543,7 +544,7 @@ void pack_head(const Attention& at, const BackwardOperands& o, int64_t head,
   const HeadOf<const T> y = head_of<T>(o.y, image, h);
   const C* lse = static_cast<const C*>(o.lse) + head * at.queries;
   for (int64_t i = 0; i < at.queries; ++i) {
-    read_row(y.data + i * y.row, y.col, at.width, b.row);
+    read_row(y.data + i * y.row, y.col, at.width, C(1), b.row);
     double delta = 0;
     for (int64_t j = 0; j < at.width; ++j) {
       delta += static_cast<double>(b.row[j]) * static_cast<double>(b.dy[i * width + j]);
