@@ -58,6 +58,63 @@ def _flipped(
     )
 
 
+def _long_depthwise(
+    name: str,
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    stride: Pair = (1, 1),
+    pad: Pair = (0, 0),
+    dilation: Pair = (1, 1),
+    **options: Any,
+) -> Record:
+    return Record(
+        f"conv2d-long-depthwise-{name}",
+        fn=lambda a, b: F.conv2d(a, b, None, stride, pad, dilation, groups=b.shape[0]),
+        ref=lambda a, b: conv_ref(a, b, None, stride, pad, dilation),
+        inputs=_normal(x, w),
+        ops=("Convolution", "ConvolutionBackwardFilter"),
+        tol=SUMS,
+        **{"order": 1, **CONV, **options},
+    )
+
+
+# Filters of depthwise convolutions with kernels above 3 x 3, and inputs of few channels: these have
+# ways of their own.
+SPECIAL = [
+    _long_depthwise("7x7", (2, 20, 9, 10), (20, 1, 1, 7, 7), pad=(3, 3)),
+    _long_depthwise("row", (2, 5, 1, 30), (5, 1, 1, 1, 13), pad=(0, 6)),
+    _long_depthwise("strided", (1, 35, 12, 11), (35, 1, 1, 5, 4), (2, 3), (2, 1), (1, 2)),
+    _long_depthwise("padded-far", (2, 3, 3, 4), (3, 1, 1, 5, 5), (3, 2), (7, 9)),
+    _long_depthwise(
+        "large",
+        (2, 20, 9, 10),
+        (20, 1, 1, 5, 5),
+        pad=(2, 2),
+        dtypes=("float32",),
+        large=_normal((4, 160, 20, 21), (160, 1, 1, 5, 5)),
+    ),
+    Record(
+        "conv2d-few-channels",
+        fn=lambda a, b: F.conv2d(a, b, None, 2, 1),
+        ref=lambda a, b: conv_ref(a, b, None, (2, 2), (1, 1)),
+        inputs=_normal((3, 2, 8, 9), (20, 2, 3, 3)),
+        ops=("Convolution", "ConvolutionBackwardData"),
+        tol=SUMS,
+        order=1,
+        **CONV,
+    ),
+    Record(
+        "conv3d-few-channels",
+        fn=lambda a, b: F.conv3d(a, b, None, 1, 1),
+        ref=lambda a, b: conv_ref(a, b, None, (1, 1, 1), (1, 1, 1), (1, 1, 1)),
+        inputs=_normal((2, 1, 4, 5, 4), (18, 1, 3, 3, 3)),
+        ops=("Convolution3D", "Convolution3DBackwardData"),
+        tol=SUMS,
+        order=1,
+        **CONV,
+    ),
+]
+
 TRUE_CONVOLUTIONS = [
     _flipped("conv1d", (2, 3, 8), (4, 3, 3), F.conv1d, stride=(2,), pad=(1,)),
     _flipped("conv2d", (2, 3, 6, 7), (4, 3, 3, 2), F.conv2d, stride=(2, 1), pad=(1, 1)),
@@ -529,6 +586,7 @@ NORMS = [
 
 
 RECORDS = [
+    *SPECIAL,
     *TRUE_CONVOLUTIONS,
     *CONV_BIAS,
     *LOCAL,
