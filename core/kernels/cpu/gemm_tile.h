@@ -56,7 +56,8 @@ template <class T, int Rows, int Cols>
     for (int j = 0; j < Cols; ++j) bv[j] = load(b + j * kLanes<T>);
 #pragma GCC unroll 12
     for (int i = 0; i < Rows; ++i) {
-      const Vec<T> av = Vec<T>{} + base[i / 3][i % 3 * a_row];
+      // A broadcast: less 0, which changes nothing, where more 0 would change the sign of -0.
+      const Vec<T> av = base[i / 3][i % 3 * a_row] - Vec<T>{};
 #pragma GCC unroll 4
       for (int j = 0; j < Cols; ++j) acc[i][j] += av * bv[j];
     }

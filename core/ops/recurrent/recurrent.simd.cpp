@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "core/kernels/cpu/gemm_tile.h"
 #include "core/kernels/cpu/lanes.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/ops/recurrent/recurrent.loops.h"
@@ -17,16 +18,6 @@ namespace {
 
 using std::int64_t;
 
-#if defined(__AVX512F__)
-constexpr int kBytes = 64;
-constexpr int kMaxRows = 12;  // 12 x 2 accumulators of 32 registers
-#elif defined(__AVX2__)
-constexpr int kBytes = 32;
-constexpr int kMaxRows = 6;  // 6 x 2 of 16
-#else
-constexpr int kBytes = 16;
-constexpr int kMaxRows = 6;
-#endif
 constexpr int64_t kDepth = 256;          // of a block: with 32 columns 32 KiB, within L1
 constexpr int64_t kRowsOfThread = 4;     // sequences that are worth a thread of their own
 constexpr int64_t kThreadWork = 200000;  // multiplications in a step that pay for sharing it
@@ -34,105 +25,46 @@ constexpr int64_t kUnits = 16;           // hidden units that stay together
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Rows of left operands are this far apart: an odd number of cache lines, so that they do not evict
+// one another.
 template <class T>
-struct VecOf {
-  typedef T type [[gnu::vector_size(kBytes)]];
-};
-template <class T>
-using Vec = typename VecOf<T>::type;
-template <class T>
-constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
-template <class T>
-constexpr int64_t kWidth = 2 * kLanes<T>;  // of a panel
-
-template <class T>
-[[gnu::always_inline]] inline Vec<T> load(const T* p) {
-  Vec<T> v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
-}
-template <class T>
-[[gnu::always_inline]] inline void store(T* p, Vec<T> v) {
-  __builtin_memcpy(p, &v, sizeof v);
+int64_t padded(int64_t n) {
+  constexpr int64_t pair = 128 / static_cast<int64_t>(sizeof(T));
+  return ceil_div(n, pair) * pair + pair / 2;
 }
 
 // ---- rows times a packed matrix -----------------------------------------------------------------
 
-// C[0:Rows, 0:kWidth] = (or +=) A[0:Rows, 0:depth] times a panel.
-template <class T, int Rows>
-[[gnu::noinline]] void panel_product(int64_t depth, const T* a, int64_t a_row, const T* panel, T* c,
-                                     int64_t c_row, bool accumulate) {
-  Vec<T> acc[Rows][2] = {};
-  for (int64_t p = 0; p < depth; ++p) {
-    const Vec<T> b0 = load(panel + p * kWidth<T>), b1 = load(panel + p * kWidth<T> + kLanes<T>);
-#pragma GCC unroll 12
-    for (int i = 0; i < Rows; ++i) {
-      const Vec<T> av = Vec<T>{} + a[i * a_row + p];
-      acc[i][0] += av * b0;
-      acc[i][1] += av * b1;
-    }
-  }
-#pragma GCC unroll 12
-  for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 2
-    for (int j = 0; j < 2; ++j) {
-      T* to = c + i * c_row + j * kLanes<T>;
-      store(to, accumulate ? load(to) + acc[i][j] : acc[i][j]);
-    }
-  }
-}
-
+// C = A @ B for `rows` rows and the panels [first, last) of B, of kTileCols columns each.
 template <class T>
-using Product = void (*)(int64_t, const T*, int64_t, const T*, T*, int64_t, bool);
-template <class T>
-constexpr Product<T> products[kMaxRows] = {
-    panel_product<T, 1>,  panel_product<T, 2>,  panel_product<T, 3>,
-    panel_product<T, 4>,  panel_product<T, 5>,  panel_product<T, 6>,
-#if defined(__AVX512F__)
-    panel_product<T, 7>,  panel_product<T, 8>,  panel_product<T, 9>,
-    panel_product<T, 10>, panel_product<T, 11>, panel_product<T, 12>,
-#endif
-};
-
-// C = A @ B for `rows` rows and the panels [first, last) of B.
-template <class T>
-void multiply(int64_t rows, int64_t depth, const T* a, const T* packed, int64_t first, int64_t last,
-              T* c, int64_t c_row) {
+void multiply(int64_t rows, int64_t depth, const T* a, int64_t a_row, const T* packed,
+              int64_t first, int64_t last, T* c, int64_t c_row) {
+  constexpr int64_t width = kTileCols<T>;
   const int64_t blocks = ceil_div(rows, kMaxRows);
   for (int64_t p0 = 0; p0 < depth; p0 += kDepth) {
     const int64_t deep = std::min(kDepth, depth - p0);
     for (int64_t panel = first; panel < last; ++panel) {
-      const T* b = packed + (panel * depth + p0) * kWidth<T>;
+      const T* b = packed + (panel * depth + p0) * width;
       for (int64_t t = 0; t < blocks; ++t) {
         const int64_t i = rows * t / blocks, height = rows * (t + 1) / blocks - i;
-        products<T>[height - 1](deep, a + i* depth + p0, depth, b, c + i* c_row + panel* kWidth<T>,
-                                c_row, p0 > 0);
+        tiles<T>[height - 1][1](deep, a + i* a_row + p0, a_row, 1, b, width,
+                                c + i* c_row + panel* width, c_row, p0 > 0);
       }
     }
   }
 }
 
 template <class T>
-void pack(const T* w, int64_t depth, int64_t width, int64_t step_p, int64_t step_j, T* packed) {
-  const int64_t panels = ceil_div(width, kWidth<T>);
-  parallel_for(panels, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, depth * kWidth<T>)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t q = begin; q < end; ++q) {
-                   T* to = packed + q * depth * kWidth<T>;
-                   const T* from = w + q * kWidth<T> * step_j;
-                   const int64_t n = std::min(kWidth<T>, width - q * kWidth<T>);
-                   if (n < kWidth<T>) std::fill_n(to, depth * kWidth<T>, T(0));
-                   constexpr int64_t kRun = 16;  // a cache line of each column at a time
-                   for (int64_t p0 = 0; p0 < depth; p0 += kRun) {
-                     const int64_t p1 = std::min(depth, p0 + kRun);
-                     for (int64_t j = 0; j < n; ++j) {
-                       for (int64_t p = p0; p < p1; ++p) {
-                         to[p * kWidth<T> + j] = from[p * step_p + j * step_j];
-                       }
-                     }
-                   }
-                 }
-               });
+void pack_panels(const T* w, int64_t depth, int64_t width, int64_t step_p, int64_t step_j,
+                 T* packed) {
+  constexpr int cols = kTileCols<T>;
+  const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, depth * cols));
+  parallel_for(ceil_div(width, cols), grain, [&](int64_t begin, int64_t end) {
+    for (int64_t q = begin; q < end; ++q) {
+      const int count = static_cast<int>(std::min<int64_t>(cols, width - q * cols));
+      pack(packed + q * depth * cols, cols, w + q * cols * step_j, step_j, step_p, count, depth);
+    }
+  });
 }
 
 // ---- who works on what --------------------------------------------------------------------------
@@ -145,7 +77,7 @@ struct Share {
   // The panels of a matrix of this width, and the hidden units, that this thread computes.
   template <class T>
   int64_t panel(int64_t width, int64_t i) const {
-    return ceil_div(width, kWidth<T>) * (part + i) / parts;
+    return ceil_div(width, kTileCols<T>) * (part + i) / parts;
   }
   int64_t unit(int64_t hidden, int64_t i) const {
     return std::min(hidden, ceil_div(hidden, kUnits) * (part + i) / parts * kUnits);
@@ -254,27 +186,37 @@ void activate_backward(RecurrentMode mode, int64_t n, const T* __restrict y, con
 
 // ---- all steps ----------------------------------------------------------------------------------
 
+// Copies `count` runs of n elements, `gap` apart.
+template <class T>
+void copy_runs(int64_t count, int64_t n, int64_t gap, const T* from, T* to) {
+  for (int64_t k = 0; k < count; ++k) std::copy_n(from + k * gap, n, to + k * gap);
+}
+
 template <class T>
 void forward(const RecurrentForward& r) {
   const bool lstm = r.mode == RecurrentMode::LSTM;
   const int64_t n = r.batch, h = r.hidden, width = gate_count(r.mode) * h;
   const T* const w = static_cast<const T*>(r.w_hh);
-  const int64_t row = w ? ceil_div(width, kWidth<T>) * kWidth<T> : width;
-  const Scratch scratch(w ? static_cast<std::size_t>(n * row) * sizeof(T) : 0);
-  T* const own = scratch.as<T>();
+  const int64_t row = w ? padded<T>(width) : width, state_row = padded<T>(h);
+  const Scratch scratch(w ? static_cast<std::size_t>(n * (row + state_row)) * sizeof(T) : 0);
+  T *const own = scratch.as<T>(), *const state = own + n * row;
   const T* const sums = w ? own : static_cast<const T*>(r.product);
   run_team(n, double(n) * double(h) * double(width), [&](const Share& s) {
     const int64_t panel0 = s.panel<T>(width, 0), panel1 = s.panel<T>(width, 1);
     const int64_t unit0 = s.unit(h, 0), units = s.unit(h, 1) - unit0;
-    const T* h_old = static_cast<const T*>(r.h0);
-    const T* c_old = static_cast<const T*>(r.c0);
+    const T *h_old = static_cast<const T*>(r.h0), *c_old = static_cast<const T*>(r.c0);
     for (int64_t k = 0; k < r.steps; ++k) {
       const int64_t t = r.reverse ? r.steps - 1 - k : k;
       T* const y = static_cast<T*>(r.y) + t * n * h;
       T* const gates = static_cast<T*>(r.gates) + t * n * width;
       T* const c = lstm ? static_cast<T*>(r.cells) + (r.keep_cells ? t * n * h : 0) : nullptr;
       if (w) {
-        multiply(s.rows(), h, h_old + s.row0 * h, w, panel0, panel1, own + s.row0 * row, row);
+        for (int64_t i = s.row0; i < s.row1; ++i) {
+          std::copy_n(h_old + i * h + unit0, units, state + i * state_row + unit0);
+        }
+        s.meet();
+        multiply(s.rows(), h, state + s.row0 * state_row, state_row, w, panel0, panel1,
+                 own + s.row0 * row, row);
         s.meet();
       }
       for (int64_t i = s.row0; i < s.row1; ++i) {
@@ -287,7 +229,6 @@ void forward(const RecurrentForward& r) {
           activate(r.mode, units, x, sum, y + at);
         }
       }
-      s.meet();
       h_old = y;
       c_old = c;
     }
@@ -297,10 +238,10 @@ void forward(const RecurrentForward& r) {
 template <class T>
 void backward(const RecurrentBackward& r) {
   const bool lstm = r.mode == RecurrentMode::LSTM;
-  const int64_t n = r.batch, h = r.hidden, width = gate_count(r.mode) * h;
-  const int64_t row = ceil_div(h, kWidth<T>) * kWidth<T>;
-  const Scratch scratch(static_cast<std::size_t>(n * row) * sizeof(T));
-  T* const dh = scratch.as<T>();
+  const int64_t n = r.batch, h = r.hidden, count = gate_count(r.mode), width = count * h;
+  const int64_t row = padded<T>(h), sum_row = padded<T>(width);
+  const Scratch scratch(static_cast<std::size_t>(n * (row + sum_row)) * sizeof(T));
+  T *const dh = scratch.as<T>(), *const sums = dh + n * row;
   const T* const w = static_cast<const T*>(r.w_hh);
   const auto from = [](const void* base, int64_t offset) {
     return base ? static_cast<const T*>(base) + offset : nullptr;
@@ -317,22 +258,23 @@ void backward(const RecurrentBackward& r) {
       const int64_t before = r.reverse ? t + 1 : t - 1;
       const T* const c_old =
           k + 1 < r.steps ? from(r.cells, before * n * h) : static_cast<const T*>(r.c0);
-      T* const d = static_cast<T*>(r.dgates) + t * n * width;
       for (int64_t i = s.row0; i < s.row1; ++i) {
         const int64_t at = i * h + unit0, in_step = t * n * h + at;
         const T* const dy = from(r.dy, in_step);
+        T* const d = sums + i * sum_row + unit0;
         if (lstm) {
           lstm_gates_backward(units, h, from(r.gates, (t * n + i) * width + unit0), c_old + at,
                               from(r.cells, in_step), dy, dh + i * row + unit0,
-                              static_cast<T*>(r.dc) + at, d + i * width + unit0);
+                              static_cast<T*>(r.dc) + at, d);
         } else {
-          activate_backward(r.mode, units, from(r.y, in_step), dy, dh + i * row + unit0,
-                            d + i * width + unit0);
+          activate_backward(r.mode, units, from(r.y, in_step), dy, dh + i * row + unit0, d);
         }
+        copy_runs(count, units, h, d, static_cast<T*>(r.dgates) + (t * n + i) * width + unit0);
       }
       if (!w) return;
       s.meet();
-      multiply(s.rows(), width, d + s.row0 * width, w, panel0, panel1, dh + s.row0 * row, row);
+      multiply(s.rows(), width, sums + s.row0 * sum_row, sum_row, w, panel0, panel1,
+               dh + s.row0 * row, row);
       s.meet();
     }
     for (int64_t i = s.row0; i < s.row1; ++i) {
@@ -346,9 +288,11 @@ void backward(const RecurrentBackward& r) {
 void pack_recurrent(DType dtype, const void* w, int64_t depth, int64_t width, int64_t step_p,
                     int64_t step_j, void* packed) {
   if (dtype == DType::float64) {
-    pack(static_cast<const double*>(w), depth, width, step_p, step_j, static_cast<double*>(packed));
+    pack_panels(static_cast<const double*>(w), depth, width, step_p, step_j,
+                static_cast<double*>(packed));
   } else {
-    pack(static_cast<const float*>(w), depth, width, step_p, step_j, static_cast<float*>(packed));
+    pack_panels(static_cast<const float*>(w), depth, width, step_p, step_j,
+                static_cast<float*>(packed));
   }
 }
 
