@@ -15,6 +15,8 @@ using std::int64_t;
 using Mode = Elemwise::Mode;
 
 constexpr int64_t kMostPixels = (int64_t{1} << 31) - 1;
+// Two lengths, mirrored at the end, and a few taps fit an int32.
+constexpr int64_t kMostAlongAxis = (int64_t{1} << 30) - 16;
 
 void check_count(const char* op, std::size_t got, std::size_t least) {
   if (got != least && got != least + 1) {
@@ -46,8 +48,9 @@ void check_map(const char* op, const Spec& map, DType image) {
 }
 
 void check_pixels(const char* op, int64_t height, int64_t width) {
-  if (height > kMostPixels || width > kMostPixels || height * width > kMostPixels) {
-    fail_value(op, "expected images of less than 2^31 pixels, got ", height, " x ", width);
+  if (height > kMostAlongAxis || width > kMostAlongAxis || height * width > kMostPixels) {
+    fail_value(op, "expected images of less than 2^31 pixels and 2^30 - 16 along each axis, got ",
+               height, " x ", width);
   }
 }
 

@@ -43,44 +43,6 @@ struct AxisTile {
   A slope[K][kTile];  // the derivative of the weight
 };
 
-inline int32_t modulo(int32_t i, int32_t n) {
-  const int32_t r = i % n;
-  return r < 0 ? r + n : r;
-}
-
-template <BorderMode border>
-[[gnu::always_inline]] inline int32_t pixel(int32_t i, int32_t n) {
-  if constexpr (border == BorderMode::WRAP) return modulo(i, n);
-  if constexpr (border == BorderMode::REFLECT) {
-    const int32_t r = modulo(i, 2 * n);
-    return r < n ? r : 2 * n - 1 - r;
-  }
-  if constexpr (border == BorderMode::REFLECT_101) {
-    if (n == 1) return 0;
-    const int32_t r = modulo(i, 2 * n - 2);
-    return r < n ? r : 2 * n - 2 - r;
-  }
-  i = i < 0 ? 0 : i;
-  return i > n - 1 ? n - 1 : i;
-}
-
-// A position near the image that reads the same: what comes out is below 2^30 in size or NaN.
-template <BorderMode border, int K, class A>
-[[gnu::always_inline]] inline A brought_near(A x, int32_t n) {
-  if constexpr (border == BorderMode::REPLICATE || border == BorderMode::CONSTANT) {
-    const A low = A(-K - 1), high = A(n) + K;
-    x = x < low ? low : x;
-    return x > high ? high : x;
-  }
-  constexpr A far = A(1 << 20);
-  if (x < far && x > -far && n < (1 << 28)) return x;
-  const int64_t period = border == BorderMode::WRAP      ? int64_t{n}
-                         : border == BorderMode::REFLECT ? 2 * int64_t{n}
-                                                         : std::max<int64_t>(1, 2 * int64_t{n} - 2);
-  // Infinity gives NaN.
-  return static_cast<A>(std::fmod(static_cast<double>(x), static_cast<double>(period)));
-}
-
 template <class A>
 inline A floor_of(A x) {
   if constexpr (std::is_same_v<A, float>) return __builtin_floorf(x);
@@ -92,12 +54,65 @@ inline A nearest_even(A x) {
   return __builtin_rint(x);
 }
 
-template <BorderMode border, class A, int K, bool slopes>
+// Positions and sizes up to here are folded back into the image in float, which keeps them whole.
+constexpr int32_t kNear = 1 << 20;
+
+// i modulo n, in [0, n).
+template <bool near>
+[[gnu::always_inline]] inline int32_t modulo(int32_t i, int32_t n, float inverse) {
+  int32_t r;
+  if constexpr (near) {
+    r = i - n * static_cast<int32_t>(floor_of(static_cast<float>(i) * inverse));
+    r = r >= n ? r - n : r;
+  } else {
+    r = i % n;
+  }
+  return r < 0 ? r + n : r;
+}
+
+// After how many pixels a border repeats.
+template <BorderMode border>
+inline int64_t period_of(int64_t n) {
+  if constexpr (border == BorderMode::WRAP) return n;
+  if constexpr (border == BorderMode::REFLECT) return 2 * n;
+  return std::max<int64_t>(1, 2 * n - 2);
+}
+
+// The pixel that stands at i; `period` is that of the border and `inverse` 1 / period.
+template <BorderMode border, bool near>
+[[gnu::always_inline]] inline int32_t pixel(int32_t i, int32_t n, int32_t period, float inverse) {
+  if constexpr (border == BorderMode::REPLICATE || border == BorderMode::CONSTANT) {
+    i = i < 0 ? 0 : i;
+    return i > n - 1 ? n - 1 : i;
+  }
+  const int32_t r = modulo<near>(i, period, inverse);
+  if constexpr (border == BorderMode::WRAP) return r;
+  const int32_t mirrored = period - (border == BorderMode::REFLECT ? 1 : 0) - r;
+  return r < n ? r : mirrored;
+}
+
+// A position that reads the same and fits an int32, or NaN.
+template <BorderMode border, int K, bool near, class A>
+[[gnu::always_inline]] inline A brought_near(A x, int32_t n, int64_t period) {
+  if constexpr (border == BorderMode::REPLICATE || border == BorderMode::CONSTANT) {
+    const A low = A(-K - 1), high = A(n) + K;
+    x = x < low ? low : x;
+    return x > high ? high : x;
+  }
+  if constexpr (near) return x;
+  // Half the reach of an int32 leaves room for the taps. Infinity gives NaN.
+  return static_cast<A>(std::fmod(static_cast<double>(x), static_cast<double>(period)));
+}
+
+template <BorderMode border, bool near, class A, int K, bool slopes>
 void fill_axis_with(const A* __restrict position, int64_t count, int64_t size, AxisTile<A, K>& to) {
-  const auto n = static_cast<int32_t>(size);
   constexpr bool constant = border == BorderMode::CONSTANT;
+  const auto n = static_cast<int32_t>(size);
+  const int64_t wide = period_of<border>(size);
+  const auto period = static_cast<int32_t>(std::min<int64_t>(wide, INT32_MAX));
+  const float inverse = 1.0f / static_cast<float>(period);
   for (int64_t j = 0; j < count; ++j) {
-    const A x = brought_near<border, K>(position[2 * j], n);
+    const A x = brought_near<border, K, near>(position[2 * j], n, wide);
     const A whole = K == 1 ? nearest_even(x) : floor_of(x);
     const A part = x - whole;  // NaN where x is
     // In CONSTANT, NaN is far outside.
@@ -105,19 +120,16 @@ void fill_axis_with(const A* __restrict position, int64_t count, int64_t size, A
                           (K > 1 ? K / 2 - 1 : 0);
     for (int k = 0; k < K; ++k) {
       const int32_t i = first + k;
-      to.index[k][j] = pixel<border>(i, n);
-      if constexpr (constant) to.inside[k][j] = i >= 0 && i < n ? -1 : 0;
+      to.index[k][j] = pixel<border, near>(i, n, period, inverse);
+      if constexpr (constant) {
+        to.inside[k][j] = static_cast<std::uint32_t>(i) < static_cast<std::uint32_t>(n) ? -1 : 0;
+      }
     }
-    if constexpr (K == 1) to.weight[0][j] = part == part || constant ? A(1) : part;
-    if constexpr (K == 1 && slopes) to.slope[0][j] = 0;
-    if constexpr (K == 2) {
-      const A t = constant && part != part ? A(0) : part;
-      to.weight[0][j] = 1 - t, to.weight[1][j] = t;
-    }
-    if constexpr (K == 2 && slopes) to.slope[0][j] = -1, to.slope[1][j] = 1;
+    const A t = constant ? (part == part ? part : A(0)) : part;
+    if constexpr (K == 1) to.weight[0][j] = t == t ? A(1) : t;
+    if constexpr (K == 2) to.weight[0][j] = 1 - t, to.weight[1][j] = t;
     if constexpr (K > 2) {
       A w[K];
-      const A t = constant && part != part ? A(0) : part;
       if constexpr (K == 4) cubic_weights(t, w);
       if constexpr (K == 8) lanczos4_weights(t, w);
       for (int k = 0; k < K; ++k) to.weight[k][j] = w[k];
@@ -129,20 +141,36 @@ void fill_axis_with(const A* __restrict position, int64_t count, int64_t size, A
   }
 }
 
+// Whether all positions and the size are small enough to be folded back fast.
+template <class A>
+bool all_near(const A* position, int64_t count, int64_t size) {
+  bool near = size < kNear / 4;
+  for (int64_t j = 0; j < count; ++j) near &= std::fabs(position[2 * j]) < A(kNear);
+  return near;
+}
+
+template <BorderMode border, class A, int K, bool slopes>
+void fill_folded(const A* position, int64_t count, int64_t size, AxisTile<A, K>& to) {
+  if (all_near(position, count, size)) {
+    return fill_axis_with<border, true, A, K, slopes>(position, count, size, to);
+  }
+  fill_axis_with<border, false, A, K, slopes>(position, count, size, to);
+}
+
 template <class A, int K, bool slopes>
 void fill_axis(BorderMode border, const A* position, int64_t count, int64_t size,
                AxisTile<A, K>& to) {
   switch (border) {
     case BorderMode::REFLECT:
-      return fill_axis_with<BorderMode::REFLECT, A, K, slopes>(position, count, size, to);
+      return fill_folded<BorderMode::REFLECT, A, K, slopes>(position, count, size, to);
     case BorderMode::REFLECT_101:
-      return fill_axis_with<BorderMode::REFLECT_101, A, K, slopes>(position, count, size, to);
+      return fill_folded<BorderMode::REFLECT_101, A, K, slopes>(position, count, size, to);
     case BorderMode::WRAP:
-      return fill_axis_with<BorderMode::WRAP, A, K, slopes>(position, count, size, to);
+      return fill_folded<BorderMode::WRAP, A, K, slopes>(position, count, size, to);
     case BorderMode::CONSTANT:
-      return fill_axis_with<BorderMode::CONSTANT, A, K, slopes>(position, count, size, to);
+      return fill_axis_with<BorderMode::CONSTANT, true, A, K, slopes>(position, count, size, to);
     default:
-      return fill_axis_with<BorderMode::REPLICATE, A, K, slopes>(position, count, size, to);
+      return fill_axis_with<BorderMode::REPLICATE, true, A, K, slopes>(position, count, size, to);
   }
 }
 
@@ -156,15 +184,16 @@ struct Tile {
   int32_t inside[kTaps][kTile];
   A weight[kTaps][kTile];
 
-  void fill(const SampleLayout& at, const A* map, int64_t count) {
+  // Offsets count in elements that are `stride` apart for neighbouring pixels.
+  void fill(const SampleLayout& at, const A* map, int64_t count, int64_t stride) {
     fill_axis<A, K, slopes>(at.border, map, count, at.width, x);
     fill_axis<A, K, slopes>(at.border, map + 1, count, at.height, y);
-    const auto width = static_cast<int32_t>(at.width);
+    const auto row = static_cast<int32_t>(at.width * stride), step = static_cast<int32_t>(stride);
     for (int r = 0; r < K; ++r) {
       for (int c = 0; c < K; ++c) {
         const int t = r * K + c;
         for (int64_t j = 0; j < count; ++j) {
-          offset[t][j] = y.index[r][j] * width + x.index[c][j];
+          offset[t][j] = y.index[r][j] * row + x.index[c][j] * step;
           weight[t][j] = y.weight[r][j] * x.weight[c][j];
           if constexpr (constant) inside[t][j] = y.inside[r][j] & x.inside[c][j];
         }
@@ -175,13 +204,13 @@ struct Tile {
 
 // Calls f(map, first point, points, tile) over the tiles from number `begin` to `end`.
 template <class TileType, class A, class F>
-void each_tile(const SampleLayout& at, const A* map, int64_t begin, int64_t end, TileType& tile,
-               F&& f) {
+void each_tile(const SampleLayout& at, const A* map, int64_t begin, int64_t end, int64_t stride,
+               TileType& tile, F&& f) {
   const int64_t points = at.points(), tiles = (points + kTile - 1) / kTile;
   for (int64_t k = begin; k < end; ++k) {
     const int64_t m = k / tiles, first = k % tiles * kTile;
     const int64_t count = std::min(kTile, points - first);
-    tile.fill(at, map + (m * points + first) * 2, count);
+    tile.fill(at, map + (m * points + first) * 2, count, stride);
     f(m, first, count, tile);
   }
 }
@@ -200,31 +229,58 @@ inline T stored(A v) {
 
 // ---- reading ------------------------------------------------------------------------------------
 
+// How the channels of an image are walked where positions are the lanes: in planes, or, where there
+// are too few channels to be lanes themselves, one by one with a stride.
+struct Walk {
+  bool deep;                     // channels are the lanes
+  int64_t stride;                // between pixels of a channel, in elements
+  int64_t image_step, out_step;  // between channels
+  explicit Walk(const SampleLayout& at)
+      : deep(at.channels_last && (at.channels >= kChannels ||
+                                  at.pixels() * at.channels > std::numeric_limits<int32_t>::max())),
+        stride(at.channels_last && !deep ? at.channels : 1),
+        image_step(at.channels_last ? 1 : at.pixels()),
+        out_step(at.channels_last ? 1 : at.points()) {}
+};
+
+// The elements of one channel at the positions of a tile, weighed.
 template <class T, int K, bool constant>
-void read_planes(const SampleLayout& at, const T* x, T* y, int64_t m, int64_t first, int64_t count,
-                 const Tile<Sum<T>, K, constant>& tile) {
+void read_channel(const T* __restrict plane, int64_t count, Sum<T> outside,
+                  const Tile<Sum<T>, K, constant>& tile, Sum<T>* __restrict sum) {
+  using A = Sum<T>;
+  const auto tap = [&](int t, int64_t j) {
+    const A v = A(plane[tile.offset[t][j]]);
+    return tile.weight[t][j] * (!constant || tile.inside[t][j] ? v : outside);
+  };
+  if constexpr (K == 1) {
+    for (int64_t j = 0; j < count; ++j) sum[j] = tap(0, j);
+  } else if constexpr (K == 2) {
+    for (int64_t j = 0; j < count; ++j) {
+      sum[j] = (tap(0, j) + tap(1, j)) + (tap(2, j) + tap(3, j));
+    }
+  } else {
+    for (int64_t j = 0; j < count; ++j) sum[j] = tap(0, j);
+    for (int t = 1; t < K * K; ++t) {
+      for (int64_t j = 0; j < count; ++j) sum[j] += tap(t, j);
+    }
+  }
+}
+
+template <class T, int K, bool constant>
+void read_channels(const SampleLayout& at, const Walk& walk, const T* x, T* y, int64_t m,
+                   int64_t first, int64_t count, const Tile<Sum<T>, K, constant>& tile) {
   using A = Sum<T>;
   const A outside = static_cast<A>(at.border_value);
-  const T* __restrict plane = x + at.image_of(m) * at.channels * at.pixels();
-  T* __restrict to = y + m * at.channels * at.points() + first;
-  for (int64_t c = 0; c < at.channels; ++c, plane += at.pixels(), to += at.points()) {
-    const auto tap = [&](int t, int64_t j) {
-      const A v = A(plane[tile.offset[t][j]]);
-      return tile.weight[t][j] * (!constant || tile.inside[t][j] ? v : outside);
-    };
-    if constexpr (K <= 2) {
-      for (int64_t j = 0; j < count; ++j) {
-        A sum = tap(0, j);
-        if constexpr (K == 2) sum = (sum + tap(1, j)) + (tap(2, j) + tap(3, j));
-        to[j] = stored<T>(sum);
-      }
+  const T* image = x + at.image_of(m) * at.channels * at.pixels();
+  T* to = y + m * at.channels * at.points() + first * walk.stride;
+  A sum[kTile];
+  for (int64_t c = 0; c < at.channels; ++c) {
+    read_channel<T, K, constant>(image + c * walk.image_step, count, outside, tile, sum);
+    T* __restrict line = to + c * walk.out_step;
+    if (walk.stride == 1) {
+      for (int64_t j = 0; j < count; ++j) line[j] = stored<T>(sum[j]);
     } else {
-      A sum[kTile];
-      for (int64_t j = 0; j < count; ++j) sum[j] = tap(0, j);
-      for (int t = 1; t < K * K; ++t) {
-        for (int64_t j = 0; j < count; ++j) sum[j] += tap(t, j);
-      }
-      for (int64_t j = 0; j < count; ++j) to[j] = stored<T>(sum[j]);
+      for (int64_t j = 0; j < count; ++j) line[j * walk.stride] = stored<T>(sum[j]);
     }
   }
 }
@@ -267,23 +323,34 @@ void read_pixels(const SampleLayout& at, const T* x, T* y, int64_t m, int64_t fi
   }
 }
 
+// A pixel of the border value, with room to read a tile's worth of channels.
+template <class T>
+class Beyond {
+ public:
+  explicit Beyond(const SampleLayout& at)
+      : memory_(static_cast<std::size_t>(at.channels + kTile) * sizeof(T)) {
+    std::fill_n(memory_.as<T>(), at.channels + kTile, stored<T>(Sum<T>(at.border_value)));
+  }
+  const T* get() const { return memory_.as<T>(); }
+
+ private:
+  Scratch memory_;
+};
+
 template <class T, int K, bool constant>
 void read(const T* x, const Sum<T>* map, T* y, const SampleLayout& at) {
   const int64_t tiles = (at.points() + kTile - 1) / kTile;
-  const bool last = at.channels_last;
-  const Scratch beyond(last ? static_cast<std::size_t>(at.channels + kTile) * sizeof(T) : 0);
-  if (last) {
-    std::fill_n(beyond.as<T>(), at.channels + kTile, stored<T>(Sum<T>(at.border_value)));
-  }
+  const Walk walk(at);
+  const Beyond<T> beyond(at);
   const int64_t work = kTile * (at.channels + 8) * K * K;
   parallel_for(at.maps * tiles, grain_of(work), [&](int64_t begin, int64_t end) {
     Tile<Sum<T>, K, constant> tile;
-    each_tile(at, map, begin, end, tile,
+    each_tile(at, map, begin, end, walk.stride, tile,
               [&](int64_t m, int64_t first, int64_t count, const auto& t) {
-                if (last) {
-                  read_pixels<T, K, constant>(at, x, y, m, first, count, t, beyond.as<T>());
+                if (walk.deep) {
+                  read_pixels<T, K, constant>(at, x, y, m, first, count, t, beyond.get());
                 } else {
-                  read_planes<T, K, constant>(at, x, y, m, first, count, t);
+                  read_channels<T, K, constant>(at, walk, x, y, m, first, count, t);
                 }
               });
   });
@@ -344,7 +411,7 @@ void spread_all(const A* dy, const A* map, A* dx, const SampleLayout& at) {
       }
       for (int64_t m = at.image ? 0 : n; m < (at.image ? at.maps : n + 1); ++m) {
         if (at.image_of(m) != n) continue;
-        each_tile(at, map, m * tiles, (m + 1) * tiles, tile,
+        each_tile(at, map, m * tiles, (m + 1) * tiles, 1, tile,
                   [&](int64_t, int64_t first, int64_t count, const auto& t) {
                     spread(at, dy, image, m, first, count, begin, end, t);
                   });
@@ -355,72 +422,124 @@ void spread_all(const A* dy, const A* map, A* dx, const SampleLayout& at) {
 
 // ---- the gradient of positions ------------------------------------------------------------------
 
-// The slopes of a point along x and y from the values of its taps: those of the four pixels around
-// it are subtracted first, which loses nothing where they are alike.
-template <class A, int K, class TileType, class Value>
-[[gnu::always_inline]] inline void add_slopes(const TileType& tile, int64_t j, A g, Value&& value,
-                                              A& along_x, A& along_y) {
-  if constexpr (K == 2) {
-    const A a = value(0), b = value(1), c = value(2), d = value(3);
-    along_x += g * (tile.y.weight[0][j] * (b - a) + tile.y.weight[1][j] * (d - c));
-    along_y += g * (tile.x.weight[0][j] * (c - a) + tile.x.weight[1][j] * (d - b));
-  } else {
-    A sx = 0, sy = 0;
-    for (int r = 0; r < K; ++r) {
-      A line = 0, slope = 0;
-      for (int c = 0; c < K; ++c) {
-        const A v = value(r * K + c);
-        line += tile.x.weight[c][j] * v, slope += tile.x.slope[c][j] * v;
+// For the four pixels around a position, differences are taken before they are weighed: that loses
+// nothing where pixels are alike.
+template <class A>
+struct Slopes {
+  A x[kTile] = {}, y[kTile] = {};
+};
+
+// Adds what one channel gives, with upstream gradients `step` apart.
+template <class A, bool constant>
+void add_slopes(const A* __restrict plane, const A* __restrict g, int64_t step, int64_t count,
+                A outside, const Tile<A, 2, constant, true>& tile, Slopes<A>& to) {
+  const auto value = [&](int t, int64_t j) {
+    const A v = plane[tile.offset[t][j]];
+    return !constant || tile.inside[t][j] ? v : outside;
+  };
+  for (int64_t j = 0; j < count; ++j) {
+    const A a = value(0, j), b = value(1, j), c = value(2, j), d = value(3, j);
+    const A upstream = g[j * step];
+    to.x[j] += upstream * (tile.y.weight[0][j] * (b - a) + tile.y.weight[1][j] * (d - c));
+    to.y[j] += upstream * (tile.x.weight[0][j] * (c - a) + tile.x.weight[1][j] * (d - b));
+  }
+}
+
+template <class A, bool constant>
+void add_slopes(const A* __restrict plane, const A* __restrict g, int64_t step, int64_t count,
+                A outside, const Tile<A, 4, constant, true>& tile, Slopes<A>& to) {
+  for (int r = 0; r < 4; ++r) {
+    for (int c = 0; c < 4; ++c) {
+      const int t = 4 * r + c;
+      for (int64_t j = 0; j < count; ++j) {
+        const A v = plane[tile.offset[t][j]];
+        const A grown = g[j * step] * (!constant || tile.inside[t][j] ? v : outside);
+        to.x[j] += tile.y.weight[r][j] * tile.x.slope[c][j] * grown;
+        to.y[j] += tile.y.slope[r][j] * tile.x.weight[c][j] * grown;
       }
-      sx += tile.y.weight[r][j] * slope, sy += tile.y.slope[r][j] * line;
     }
-    along_x += g * sx, along_y += g * sy;
+  }
+}
+
+// The sum of f(c) over the channels, kChannels of them side by side.
+template <class A, class F>
+[[gnu::always_inline]] inline A channel_sum(int64_t n, F&& f) {
+  A lanes[kChannels] = {}, total = 0;
+  int64_t c = 0;
+  for (; c + kChannels <= n; c += kChannels) {
+    for (int64_t l = 0; l < kChannels; ++l) lanes[l] += f(c + l);
+  }
+  for (; c < n; ++c) total += f(c);
+  for (const A v : lanes) total += v;
+  return total;
+}
+
+// The slopes at one position whose channels lie side by side.
+template <class A>
+void pixel_slopes(const A* const* pixel, const A* __restrict g, int64_t n, int64_t j,
+                  const auto& tile, Slopes<A>& to) {
+  if constexpr (std::remove_cvref_t<decltype(tile)>::kTaps == 4) {
+    const A* __restrict a = pixel[0];
+    const A* __restrict b = pixel[1];
+    const A* __restrict c = pixel[2];
+    const A* __restrict d = pixel[3];
+    const A x0 = tile.x.weight[0][j], x1 = tile.x.weight[1][j];
+    const A y0 = tile.y.weight[0][j], y1 = tile.y.weight[1][j];
+    to.x[j] = channel_sum<A>(
+        n, [&](int64_t i) { return g[i] * (y0 * (b[i] - a[i]) + y1 * (d[i] - c[i])); });
+    to.y[j] = channel_sum<A>(
+        n, [&](int64_t i) { return g[i] * (x0 * (c[i] - a[i]) + x1 * (d[i] - b[i])); });
+  } else {
+    for (int t = 0; t < 16; ++t) {
+      const A* __restrict v = pixel[t];
+      const A product = channel_sum<A>(n, [&](int64_t i) { return g[i] * v[i]; });
+      to.x[j] += tile.y.weight[t / 4][j] * tile.x.slope[t % 4][j] * product;
+      to.y[j] += tile.y.slope[t / 4][j] * tile.x.weight[t % 4][j] * product;
+    }
+  }
+}
+
+template <class A, int K, bool constant>
+void slopes_of_tile(const SampleLayout& at, const Walk& walk, const A* x, const A* dy, int64_t m,
+                    int64_t first, int64_t count, const Tile<A, K, constant, true>& tile,
+                    const A* beyond, Slopes<A>& to) {
+  const int64_t n = at.channels;
+  const A* image = x + at.image_of(m) * n * at.pixels();
+  if (!walk.deep) {
+    const A* g = dy + m * n * at.points() + first * walk.stride;
+    for (int64_t c = 0; c < n; ++c) {
+      add_slopes(image + c * walk.image_step, g + c * walk.out_step, walk.stride, count,
+                 static_cast<A>(at.border_value), tile, to);
+    }
+    return;
+  }
+  for (int64_t j = 0; j < count; ++j) {
+    const A* pixel[K * K];
+    for (int t = 0; t < K * K; ++t) {
+      const bool outside = constant && !tile.inside[t][j];
+      pixel[t] = outside ? beyond : image + int64_t{tile.offset[t][j]} * n;
+    }
+    pixel_slopes(pixel, dy + (m * at.points() + first + j) * n, n, j, tile, to);
   }
 }
 
 template <class A, int K, bool constant>
 void slopes_of(const A* x, const A* map, const A* dy, A* dmap, const SampleLayout& at) {
-  const int64_t tiles = (at.points() + kTile - 1) / kTile, n = at.channels;
-  const A outside = static_cast<A>(at.border_value);
-  const int64_t work = kTile * (n + 8) * K * K;
+  const int64_t tiles = (at.points() + kTile - 1) / kTile;
+  const Walk walk(at);
+  const Beyond<A> beyond(at);
+  const int64_t work = kTile * (at.channels + 8) * K * K;
   parallel_for(at.maps * tiles, grain_of(work), [&](int64_t begin, int64_t end) {
     Tile<A, K, constant, true> tile;
-    each_tile(
-        at, map, begin, end, tile, [&](int64_t m, int64_t first, int64_t count, const auto& t) {
-          A sx[kTile] = {}, sy[kTile] = {};
-          const A* image = x + at.image_of(m) * n * at.pixels();
-          if (at.channels_last) {
-            for (int64_t j = 0; j < count; ++j) {
-              const A* __restrict g = dy + (m * at.points() + first + j) * n;
-              const A* pixel[K * K];
-              for (int k = 0; k < K * K; ++k) pixel[k] = image + int64_t{t.offset[k][j]} * n;
-              A px = 0, py = 0;
-              for (int64_t c = 0; c < n; ++c) {
-                add_slopes<A, K>(
-                    t, j, g[c],
-                    [&](int k) { return !constant || t.inside[k][j] ? pixel[k][c] : outside; }, px,
-                    py);
-              }
-              sx[j] = px, sy[j] = py;
-            }
-          } else {
-            for (int64_t c = 0; c < n; ++c) {
-              const A* __restrict g = dy + (m * n + c) * at.points() + first;
-              const A* __restrict plane = image + c * at.pixels();
-              for (int64_t j = 0; j < count; ++j) {
-                add_slopes<A, K>(
-                    t, j, g[j],
-                    [&](int k) {
-                      const A v = plane[t.offset[k][j]];
-                      return !constant || t.inside[k][j] ? v : outside;
-                    },
-                    sx[j], sy[j]);
-              }
-            }
-          }
-          A* to = dmap + (m * at.points() + first) * 2;
-          for (int64_t j = 0; j < count; ++j) to[2 * j] = sx[j], to[2 * j + 1] = sy[j];
-        });
+    each_tile(at, map, begin, end, walk.stride, tile,
+              [&](int64_t m, int64_t first, int64_t count, const auto& t) {
+                Slopes<A> sum;
+                slopes_of_tile(at, walk, x, dy, m, first, count, t, beyond.get(), sum);
+                A* __restrict to = dmap + (m * at.points() + first) * 2;
+                for (int64_t j = 0; j < count; ++j) {
+                  to[2 * j] = sum.x[j], to[2 * j + 1] = sum.y[j];
+                }
+              });
   });
 }
 
@@ -511,24 +630,36 @@ void grid_rows(const A* mat, A* map, int64_t maps, int64_t height, int64_t width
   });
 }
 
-// What one row of pixels adds to the gradient of a matrix: (3, 2) sums over the row, of the
-// gradients of u, v and w times the column and times 1.
+// What one row of pixels adds to the gradient of a matrix: sums over the row of the gradients of u,
+// v and w times the column, and of these alone; eight columns side by side.
 template <class A>
 void grid_row_sums(const A* m, const A* __restrict g, int64_t row, int64_t width, double* sums) {
+  constexpr int64_t kColumns = 8;
   const double i = static_cast<double>(row);
   const double u0 = m[0], v0 = m[3], w0 = m[6];
   const double u = m[1] * i + m[2], v = m[4] * i + m[5], w = m[7] * i + m[8];
-  double total[6] = {};
-  for (int64_t k = 0; k < width; ++k) {
-    const double j = static_cast<double>(k), below = 1 / (w0 * j + w);
-    const double du = static_cast<double>(g[2 * k]) * below;
-    const double dv = static_cast<double>(g[2 * k + 1]) * below;
-    const double dw = -(du * (u0 * j + u) + dv * (v0 * j + v)) * below;
-    total[0] += du * j, total[1] += du;
-    total[2] += dv * j, total[3] += dv;
-    total[4] += dw * j, total[5] += dw;
+  double total[6][kColumns] = {};
+  for (int64_t from = 0; from < width; from += kColumns) {
+    const int64_t columns = std::min(kColumns, width - from);
+    double gu[kColumns] = {}, gv[kColumns] = {};
+    for (int64_t l = 0; l < columns; ++l) {
+      gu[l] = g[2 * (from + l)], gv[l] = g[2 * (from + l) + 1];
+    }
+    for (int64_t l = 0; l < kColumns; ++l) {
+      // Lanes behind the end repeat the first column, with gradient 0.
+      const double j = static_cast<double>(from) + (l < columns ? static_cast<double>(l) : 0.0);
+      const double below = 1 / (w0 * j + w);
+      const double du = gu[l] * below, dv = gv[l] * below;
+      const double dw = -(du * (u0 * j + u) + dv * (v0 * j + v)) * below;
+      total[0][l] += du * j, total[1][l] += du;
+      total[2][l] += dv * j, total[3][l] += dv;
+      total[4][l] += dw * j, total[5][l] += dw;
+    }
   }
-  std::copy_n(total, 6, sums);
+  for (int k = 0; k < 6; ++k) {
+    sums[k] = 0;
+    for (const double part : total[k]) sums[k] += part;
+  }
 }
 
 template <class A>
