@@ -132,5 +132,6 @@ void bind_autodiff(nb::module_& m);
 void bind_optimizer(nb::module_& m);
 void bind_runtime(nb::module_& m);
 void bind_random(nb::module_& m);
+void bind_trace(nb::module_& m);
 
 }  // namespace mge::py

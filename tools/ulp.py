@@ -49,7 +49,7 @@ LIMITS = {
     "logsigmoid": 2.0,
     "softplus": 2.0,
     "silu": 1.9,
-    "gelu": 1.8,
+    "gelu": 1.9,
     "round": 0.0,
     "floor": 0.0,
     "ceil": 0.0,

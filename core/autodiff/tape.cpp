@@ -1,7 +1,6 @@
 #include "core/autodiff/tape.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "core/dispatch/dispatch.h"
 #include "core/ops/elementwise/elementwise.h"
@@ -10,11 +9,6 @@
 
 namespace mge {
 namespace {
-
-std::uint64_t next_serial() {
-  static std::atomic<std::uint64_t> serial{0};
-  return ++serial;
-}
 
 // Bit i: input i is followed. Those past the 32nd count as needed and kept.
 std::uint32_t needs_of(std::span<const std::uint32_t> slots, std::uint32_t none) {
@@ -42,7 +36,7 @@ bool in_mask(std::uint32_t mask, std::size_t i) { return i >= 32 || (mask >> i &
 
 Value GradArgs::dy_or_zeros(std::size_t i) const { return dy[i] ? dy[i] : full(out_specs[i], 0.0); }
 
-Tape::Tape() : serial_(next_serial()) {}
+Tape::Tape() : serial_(next_track_serial()) {}
 Tape::~Tape() { exit(); }
 
 void Tape::enter() {
@@ -215,7 +209,7 @@ void Tape::clear() {
   watched_.clear();
   watched_slot_.clear();
   slots_ = 0;
-  serial_ = next_serial();
+  serial_ = next_track_serial();
 }
 
 }  // namespace mge

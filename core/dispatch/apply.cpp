@@ -15,13 +15,6 @@ Values apply(const OpRef& op, Values inputs) {
 }
 
 Values apply_below_amp(const OpRef& op, Values inputs) {
-  DispatchState& s = dispatch_state();
-  if (s.trace) [[unlikely]]
-    return s.trace->apply(op, std::move(inputs));
-  return apply_below_trace(op, std::move(inputs));
-}
-
-Values apply_below_trace(const OpRef& op, Values inputs) {
   const DispatchState& s = dispatch_state();
   if (!s.tapes.empty() && s.pause_grad == 0) return apply_with_grad(op, std::move(inputs));
   return execute(op, inputs);

@@ -1,5 +1,5 @@
-// The layers that an op call walks: amp, trace, grad, execute, each in a file of its own. A layer
-// that is off costs a comparison.
+// The layers that an op call walks: amp, grad, execute, each in a file of its own; a traced call
+// stands in for execute. A layer that is off costs a comparison.
 #pragma once
 
 #include <vector>
@@ -9,6 +9,7 @@
 namespace mge {
 
 class Tape;
+class TraceSession;
 
 // A layer that sits above grad: sees every op and calls the next layer itself.
 class Layer {
@@ -19,8 +20,8 @@ class Layer {
 
 // What is active on this thread.
 struct DispatchState {
-  Layer* amp = nullptr;    // set by autocast
-  Layer* trace = nullptr;  // set inside trace()
+  Layer* amp = nullptr;           // set by autocast
+  TraceSession* trace = nullptr;  // set inside trace()
   std::vector<Tape*> tapes;
   int pause_grad = 0;                  // > 0: nothing is recorded
   bool prefer_decompositions = false;  // tests: no fused kernel where a composition defines the op
@@ -29,11 +30,14 @@ DispatchState& dispatch_state();
 
 // apply() from below each layer.
 Values apply_below_amp(const OpRef& op, Values inputs);
-Values apply_below_trace(const OpRef& op, Values inputs);
 // The grad layer: records on every active tape that follows an input.
 Values apply_with_grad(const OpRef& op, Values inputs);
-// Infers, allocates and runs; records nothing.
+// Infers, allocates and runs, or leaves that to the traced call (core/graph/trace.h).
 Values execute(const OpRef& op, Values& inputs);
+// The same, at once.
+Values execute_now(const OpRef& op, Values& inputs);
+// Runs what a traced call on this thread has pending.
+void flush_trace();
 // Whether an op with these inputs is its decomposition on the parts of complex numbers. Raises
 // TypeError for complex inputs that the op does not take.
 bool goes_by_parts(const Op& op, const Values& inputs);

@@ -1,4 +1,5 @@
 #include "core/dispatch/dispatch.h"
+#include "core/graph/trace.h"
 
 namespace mge {
 namespace {
@@ -51,7 +52,14 @@ Values decompose_checked(const Op& op, const Values& inputs) {
   return op.type->decompose(op, inputs);
 }
 
-Values execute(const OpRef& ref, Values& inputs) {
+Values execute(const OpRef& op, Values& inputs) {
+  TraceSession* trace = dispatch_state().trace;
+  if (trace) [[unlikely]]
+    return trace->execute(op, inputs);
+  return execute_now(op, inputs);
+}
+
+Values execute_now(const OpRef& ref, Values& inputs) {
   const Op& op = *ref;
   const OpType& type = *op.type;
   check_devices(op, inputs);

@@ -66,6 +66,8 @@ struct OpTraits {
   Fuse fuse = Fuse::none;
   bool differentiable = true;  // false: outputs carry no gradient, and no `grad` is expected
   bool random = false;
+  // The shapes of the outputs depend on what the inputs hold, not on their specs alone.
+  bool by_contents = false;
   bool complex = false;  // infer, kernel and grad take complex inputs as they are
 };
 

@@ -1,5 +1,6 @@
 #include "core/tensor/value.h"
 
+#include <atomic>
 #include <limits>
 #include <new>
 
@@ -43,6 +44,18 @@ Value Value::empty(const Spec& spec) {
   return out;
 }
 
+std::uint64_t next_track_serial() {
+  static std::atomic<std::uint64_t> serial{0};
+  return ++serial;
+}
+
+Value Value::pending(const Spec& spec) {
+  Value out;
+  out.impl_ = Ref<ValueImpl>::adopt(new (allocate(sizeof(ValueImpl))) ValueImpl);
+  out.impl_->spec = spec;
+  return out;
+}
+
 Value Value::alias(const Shape& shape, const Strides& strides, std::int64_t offset) const {
   Value out;
   out.impl_ = Ref<ValueImpl>::adopt(new (allocate(sizeof(ValueImpl))) ValueImpl);
@@ -50,7 +63,7 @@ Value Value::alias(const Shape& shape, const Strides& strides, std::int64_t offs
   out.impl_->spec.device = device();
   out.impl_->spec.shape = shape;
   out.impl_->spec.strides = strides;
-  out.impl_->data = static_cast<char*>(impl_->data) + offset * size_of(dtype());
+  out.impl_->data = static_cast<char*>(ready().data) + offset * size_of(dtype());
   out.impl_->storage = impl_->storage;
   return out;
 }

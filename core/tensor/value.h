@@ -59,11 +59,17 @@ class ValueImpl : public RefCounted {
   Ref<Storage> storage;
   void* data = nullptr;  // the first element, inside the storage
   TrackRef track;        // the usual case: one tape
+  TrackRef trace;        // which value of which traced call it is (core/graph)
   std::unique_ptr<std::vector<TrackRef>> more_tracks;
   std::unique_ptr<Companion> companion;
 
   static void destroy(ValueImpl* v) noexcept;
 };
+
+// A serial for TrackRef::tape that nobody has.
+std::uint64_t next_track_serial();
+// Has the contents of a pending value computed (core/graph); raises where that cannot be.
+void materialize(const ValueImpl& v);
 
 class Value {
  public:
@@ -75,6 +81,9 @@ class Value {
     s.device = device;
     return empty(s);
   }
+  // A tensor whose contents are still to be computed: it has no storage yet. Whoever asks for the
+  // contents has them computed first.
+  static Value pending(const Spec& spec);
   // A view of the same storage; `offset` in elements from this value's first element.
   Value alias(const Shape& shape, const Strides& strides, std::int64_t offset = 0) const;
   // The same contents under an identity of its own: no tape follows it.
@@ -90,20 +99,26 @@ class Value {
   std::int64_t size() const { return count(shape()); }
   bool row_major() const { return is_row_major(shape(), strides()); }
   // True where nobody else holds this value or its storage: its buffer may be written.
-  bool unique() const { return impl_->unique() && impl_->storage->unique(); }
+  bool unique() const { return impl_->unique() && ready().storage->unique(); }
 
-  View view() const { return {impl_->data, dtype(), shape(), strides()}; }
+  View view() const { return {ready().data, dtype(), shape(), strides()}; }
   // For a value that nobody has seen yet, or that is unique().
-  MutView mut() const { return {impl_->data, dtype(), shape(), strides()}; }
+  MutView mut() const { return {ready().data, dtype(), shape(), strides()}; }
   template <class T>
   const T* ptr() const {
-    return static_cast<const T*>(impl_->data);
+    return static_cast<const T*>(ready().data);
   }
 
   ValueImpl* impl() const { return impl_.get(); }
   friend bool operator==(const Value& a, const Value& b) { return a.impl_ == b.impl_; }
 
  private:
+  const ValueImpl& ready() const {
+    if (!impl_->storage) [[unlikely]]
+      materialize(*impl_);
+    return *impl_;
+  }
+
   Ref<ValueImpl> impl_;
 };
 

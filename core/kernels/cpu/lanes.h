@@ -283,32 +283,34 @@ MGE_LANE double sigmoid(double x) {
   const double e = exp(-abs(x));
   return (x < 0 ? e : 1.0) / (1.0 + e);
 }
-// e^-|x| and 1 + e^-|x|. |x| is cut to 120, where the first has long vanished.
+// e^-|x| and 1 + e^-|x|, and what that sum lost to rounding. |x| is cut to 120, where the first has
+// long vanished.
 struct SigmoidParts {
   ExpParts e;
-  float sum;
+  float sum, sum_rest;
 };
 MGE_LANE SigmoidParts sigmoid_parts(float x) {
   const ExpParts e = exp_parts(-abs(clamp(x, -120.0f, 120.0f)));
   const float power = power_of_two(e.exponent < -126 ? -126 : e.exponent);
-  return {e, fma(e.mantissa, power, 1.0f)};
+  const float sum = fma(e.mantissa, power, 1.0f);
+  return {e, sum, fma(e.mantissa, power, 1.0f - sum)};
 }
 MGE_LANE float sigmoid(float x) {
-  const auto [e, sum] = sigmoid_parts(x);
-  // The power of two comes last: e^-90 is subnormal, which costs digits. The mantissa is about 1,
-  // which is close enough to give back most of what it lost.
+  const auto [e, sum, sum_rest] = sigmoid_parts(x);
+  // The power of two comes last: e^-90 is subnormal, which costs digits. Mantissa and sum are about
+  // 1, which is close enough to give back most of what they lost.
   const float below = e.mantissa / sum;
-  return x < 0 ? scale(fma(below, e.rest, below), e.exponent) : 1.0f / sum;
+  return x < 0 ? scale(fma(below, e.rest - sum_rest, below), e.exponent) : 1.0f / sum;
 }
 
 // x * sigmoid(x). Below 0 the power of two comes last here too: 90 e^-90 is not subnormal.
 MGE_LANE float silu(float x) {
-  const auto [e, sum] = sigmoid_parts(x);
+  const auto [e, sum, sum_rest] = sigmoid_parts(x);
   const float z = x < -120.0f ? -120.0f : x;
   const float top = x < 0 ? z * e.mantissa : z;
   const float lost = x < 0 ? fma(z, e.mantissa, -top) + z * e.rest : 0.0f;
   const float inverse = 1.0f / sum, q = top * inverse;
-  const float low = (fma(-q, sum, top) + lost) * inverse;
+  const float low = (fma(-q, sum_rest, fma(-q, sum, top)) + lost) * inverse;
   // An infinite x has no low part.
   return scale(q < kInf<float> ? q + low : q, x < 0 ? e.exponent : 0);
 }

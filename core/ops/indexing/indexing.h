@@ -167,7 +167,7 @@ struct IndexItems {
   enum class Mode : std::uint8_t { get, set, incr, get_vec, set_vec, incr_vec };
   Mode mode = Mode::get;
   Dims items{};
-  static constexpr OpTraits traits{.name = "IndexItems", .complex = true};
+  static constexpr OpTraits traits{.name = "IndexItems", .by_contents = true, .complex = true};
   static constexpr auto fields =
       field_list(field("mode", &IndexItems::mode), field("items", &IndexItems::items));
 };
@@ -183,7 +183,7 @@ DECLARE_OP(IndexItems);
 // The positions of the true elements of a mask: an integer vector for each axis, in row-major
 // order.
 struct NonZero {
-  static constexpr OpTraits traits{.name = "NonZero", .differentiable = false};
+  static constexpr OpTraits traits{.name = "NonZero", .differentiable = false, .by_contents = true};
   static constexpr auto fields = field_list();
 };
 Values execute(const NonZero& op, Values& in);
@@ -191,7 +191,7 @@ DECLARE_OP(NonZero);
 
 // (mask, x) -> the elements of x where mask, of x's shape, is true, and their row-major positions.
 struct CondTake {
-  static constexpr OpTraits traits{.name = "CondTake", .complex = true};
+  static constexpr OpTraits traits{.name = "CondTake", .by_contents = true, .complex = true};
   static constexpr auto fields = field_list();
 };
 Values execute(const CondTake& op, Values& in);

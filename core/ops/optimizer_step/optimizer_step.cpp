@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/dispatch/dispatch.h"
 #include "core/kernels/cpu/copy.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/ops/optimizer_step/kernel.h"
@@ -233,6 +234,7 @@ bool step_counts(StepRule rule) {
 }
 
 void optimizer_step(const char* name, const StepOptions& options, std::span<const StepSlot> slots) {
+  flush_trace();  // gradients may be pending, and other threads cannot have them computed
   for (const StepSlot& slot : slots) check(name, options, slot);
   std::vector<Job> jobs;
   jobs.reserve(slots.size());

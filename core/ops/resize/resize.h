@@ -55,7 +55,7 @@ struct EnumNames<VolumeFormat> {
 struct Resize {
   InterpolationMode imode = InterpolationMode::LINEAR;
   ImageFormat format = ImageFormat::NHWC;
-  static constexpr OpTraits traits{.name = "Resize"};
+  static constexpr OpTraits traits{.name = "Resize", .by_contents = true};
   static constexpr auto fields =
       field_list(field("imode", &Resize::imode), field("format", &Resize::format));
 };
@@ -68,7 +68,7 @@ struct Resize3D {
   InterpolationMode imode = InterpolationMode::LINEAR;
   VolumeFormat format = VolumeFormat::NDHWC;
   bool align_corners = false;
-  static constexpr OpTraits traits{.name = "Resize3D"};
+  static constexpr OpTraits traits{.name = "Resize3D", .by_contents = true};
   static constexpr auto fields =
       field_list(field("imode", &Resize3D::imode), field("format", &Resize3D::format),
                  field("align_corners", &Resize3D::align_corners));

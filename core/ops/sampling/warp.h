@@ -27,7 +27,7 @@ struct WarpAffine {
   BorderMode border_mode = BorderMode::REPLICATE;
   double border_val = 0;
   ImageFormat format = ImageFormat::NHWC;
-  static constexpr OpTraits traits{.name = "WarpAffine"};
+  static constexpr OpTraits traits{.name = "WarpAffine", .by_contents = true};
   static constexpr auto fields = field_list(
       field("imode", &WarpAffine::imode), field("border_mode", &WarpAffine::border_mode),
       field("border_val", &WarpAffine::border_val), field("format", &WarpAffine::format));
@@ -41,7 +41,7 @@ DECLARE_OP(WarpAffine);
   BorderMode bmode = BorderMode::REPLICATE;                            \
   ImageFormat format = ImageFormat::NCHW;                              \
   double border_val = 0;                                               \
-  static constexpr OpTraits traits{.name = #T};                        \
+  static constexpr OpTraits traits{.name = #T, .by_contents = true};   \
   static constexpr auto fields =                                       \
       field_list(field("imode", &T::imode), field("bmode", &T::bmode), \
                  field("format", &T::format), field("border_val", &T::border_val))

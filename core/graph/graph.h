@@ -1,0 +1,44 @@
+// What a traced call did: its ops in order, and the values that passed between them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/op/op.h"
+
+namespace mge {
+
+using ValueId = std::uint32_t;
+
+struct Graph {
+  struct Node {
+    OpRef op;
+    SmallVector<ValueId, 4> in, out;
+    // Its outputs' shapes depend on what its inputs hold: it runs before anything can follow it.
+    bool by_contents = false;
+  };
+  struct Entry {
+    Spec spec;
+    bool external;  // made outside: an argument, a parameter, a number
+  };
+  std::vector<Node> nodes;
+  std::vector<Entry> values;  // by id; the outputs of a node come after its inputs
+
+  ValueId add_value(const Spec& spec, bool external) {
+    values.push_back({spec, external});
+    return static_cast<ValueId>(values.size() - 1);
+  }
+  // The first `nodes` nodes, and the values up to there.
+  Graph prefix(std::size_t nodes) const;
+  // Whether this graph begins with the first `nodes` nodes of another one.
+  bool begins_like(const Graph& other, std::size_t nodes) const;
+  // A line for each node: %5 = Elemwise(mode='ADD')(%1, %3)  # float32 (2, 3)
+  std::string text() const;
+};
+
+// Whether two ops compute the same. Python keeps the ops that it calls often, which makes the
+// answer a comparison of pointers.
+inline bool same_op(const OpRef& a, const OpRef& b) { return a == b || *a == *b; }
+
+}  // namespace mge

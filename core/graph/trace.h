@@ -1,0 +1,81 @@
+// Tracing: the first call of a function is recorded while it runs; in later calls its ops are only
+// compared with the record, and what they compute runs in one go when somebody looks at a result,
+// or when the call ends.
+//
+// A later call therefore runs the user's Python code, but no kernel until a result is read. Its ops
+// give pending values: shape, dtype and strides are known, the contents are not there yet. Reading
+// the contents of one (Value::view() and its kin) runs all that was called so far. Where the call
+// takes another way than the record (a branch, another shape), what was called so far runs, and the
+// rest of the call is recorded as another way that the function can take.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/graph/graph.h"
+#include "core/graph/program.h"
+
+namespace mge {
+
+// The ways that a function took with arguments of certain shapes and dtypes.
+class TracedFunction {
+ public:
+  TracedFunction() = default;
+  TracedFunction(const TracedFunction&) = delete;
+  TracedFunction& operator=(const TracedFunction&) = delete;
+
+  // More ways than this are not recorded: such a call runs op by op.
+  static constexpr std::size_t kMostWays = 16;
+
+  struct Way {
+    Graph graph;
+    std::vector<Program> programs;  // of the stretches that ran
+  };
+  const std::vector<std::unique_ptr<Way>>& ways() const { return ways_; }
+
+ private:
+  friend class TraceSession;
+  std::vector<std::unique_ptr<Way>> ways_;
+};
+
+// One call of a traced function on this thread.
+class TraceSession {
+ public:
+  explicit TraceSession(TracedFunction& function);
+  ~TraceSession();
+  TraceSession(const TraceSession&) = delete;
+  TraceSession& operator=(const TraceSession&) = delete;
+
+  // What execute() does while the session is on.
+  Values execute(const OpRef& op, Values& inputs);
+  // Runs what is pending.
+  void flush();
+  // Runs what is pending, keeps the record and ends the session. After an exception in the user's
+  // code, `keep` is false: a record that ends in the middle is worth nothing.
+  void finish(bool keep);
+  bool made(const ValueImpl& v) const { return v.trace.tape == serial_; }
+
+ private:
+  enum class Mode { replay, record, off };
+
+  ValueId id_of(const Value& v) const;
+  ValueId bind_new(const Value& v);
+  Values record(const OpRef& op, Values& inputs);
+  void add_node(const OpRef& op, SmallVector<ValueId, 4> in, Values& outputs);
+  bool matches(const OpRef& op, const Values& inputs);
+  bool step_onto_other_way(const OpRef& op, const Values& inputs);
+  Values replay(const OpRef& op, Values& inputs);
+  void leave_the_record();
+
+  TracedFunction& function_;
+  Mode mode_;
+  std::uint64_t serial_;
+  TracedFunction::Way* way_ = nullptr;             // that is replayed
+  std::unique_ptr<TracedFunction::Way> recorded_;  // the new one
+  std::size_t next_ = 0;                           // the node that is expected
+  std::size_t begin_ = 0;                          // the first one that has not run
+  std::vector<Value> env_;   // by id: what the stretch from begin_ on takes and makes
+  std::vector<bool> bound_;  // by id: an external value that this call has brought
+};
+
+}  // namespace mge
