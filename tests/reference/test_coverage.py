@@ -37,33 +37,17 @@ PACKAGES = {
 # Names that the reference cannot answer for, and where they are tested instead.
 ELSEWHERE: dict[str, str] = {
     "F.complex": "tests/ops/cases/complex.py",
-    "F.conv1d": "tests/ops/cases/convs.py",
-    "F.conv3d": "tests/ops/cases/convs.py",
-    "F.conv_transpose3d": "tests/ops/cases/convs.py",
     "F.cross": "tests/ops/cases/linalg.py",
     "F.einsum": "tests/ops/cases/linalg.py",
     "F.imag": "tests/ops/cases/complex.py",
-    "F.local_conv2d": "tests/ops/cases/convs.py",
     "F.polar": "tests/ops/cases/complex.py",
     "F.real": "tests/ops/cases/complex.py",
-    "F.region_restricted_conv": "tests/ops/cases/convs.py",
     "F.resize": "tests/ops/test_sampling.py",
     "F.rot90": "tests/ops/cases/sampling.py",
     "F.rotate": "tests/ops/test_sampling.py",
     "F.scaled_dot_product_attention": "tests/ops/cases/attention.py",
-    "F.sliding_window": "tests/ops/cases/convs.py",
-    "F.sliding_window_transpose": "tests/ops/cases/convs.py",
     "F.matinv": "tests/ops/cases/linalg.py",
     "F.svd": "tests/ops/cases/linalg.py",
-    "M.BatchMatMulActivation": "tests/ops/test_convs.py",
-    "M.Conv1d": "tests/ops/test_convs.py",
-    "M.Conv3d": "tests/ops/test_convs.py",
-    "M.ConvTranspose3d": "tests/ops/test_convs.py",
-    "M.LocalConv2d": "tests/ops/test_convs.py",
-    "M.RegionRestrictedConv": "tests/ops/test_convs.py",
-    "M.SlidingWindow": "tests/ops/test_convs.py",
-    "M.SlidingWindowTranspose": "tests/ops/test_convs.py",
-    "init.normal_": "tests/module/test_init.py",
 }
 
 OPERATORS: dict[type[ast.AST], str] = {
