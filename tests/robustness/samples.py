@@ -221,14 +221,71 @@ def functional() -> list[Sample]:
     ]
     out += [Sample(n, f or getattr(F, n), a) for n, f, a in more if f or hasattr(F, n)]
     out += vision()
+    out += linear_algebra()
     uniform, normal = mge.random.uniform, mge.random.normal
     out += [
         Sample("uniform", uniform, lambda: [0.0, 1.0, (2, 3)]),
         Sample("normal", normal, lambda: [0.0, 1.0, (2, 3)]),
         Sample("permutation", mge.random.permutation, lambda: [5]),
+        Sample("multinomial", mge.random.multinomial, lambda: [data(2, 3), 2, False]),
+        Sample("multinomial", mge.random.multinomial, lambda: [data(3), 5, True]),
         Sample("seed", mge.random.seed, lambda: [3]),
     ]
     return out
+
+
+def linear_algebra() -> list[Sample]:
+    """Matrices, sums of products, complex numbers, distributions."""
+    square = lambda: T([[[2.0, 1.0], [0.5, 3.0]], [[1.0, 0.0], [4.0, 1.0]]])  # noqa: E731
+    z = lambda: F.complex(data(2, 3), data(2, 3))  # noqa: E731
+    names = "add sub mul div neg abs exp log equal where sum mean max matmul softmax cumsum reshape"
+    calls: dict[str, Callable[[], list[Any]]] = {
+        "equal": lambda: [z(), z()],
+        "where": lambda: [T([True, False, True]), z(), z()],
+        "matmul": lambda: [z(), F.complex(data(3, 2), data(3, 2))],
+        "cumsum": lambda: [z(), 1],
+        "reshape": lambda: [z(), (3, 2)],
+    }
+    calls |= dict.fromkeys(("add", "sub", "mul", "div"), lambda: [z(), z()])
+    out = [
+        Sample(f"complex {n}", getattr(F, n), calls.get(n, lambda: [z()])) for n in names.split()
+    ]
+    exponential = mge.distributions.Exponential
+    more: list[tuple[str, Any, Callable[[], list[Any]]]] = [
+        ("matinv", F.matinv, lambda: [square()]),
+        ("svd", F.svd, lambda: [data(2, 3, 2), False, True]),
+        ("svd", F.svd, lambda: [data(3, 4), True, True]),
+        ("cross", F.cross, lambda: [data(2, 3), data(2, 3), -1, -1, -1]),
+        ("einsum", F.einsum, lambda: ["ij,jk->ik", data(2, 3), data(3, 4)]),
+        ("einsum", F.einsum, lambda: ["...i,...i->...", data(2, 3), data(3)]),
+        ("einsum", F.einsum, lambda: [data(2, 3), [0, 1], data(3, 4), [1, 2], [0, 2]]),
+        ("complex", F.complex, lambda: [data(2, 3), data(2, 3)]),
+        ("polar", F.polar, lambda: [data(2, 3), data(2, 3)]),
+        ("real", F.real, lambda: [z()]),
+        ("imag", F.imag, lambda: [z()]),
+        ("Exponential", exponential, lambda: [data(3)]),
+        ("sample", exponential(data(3)).sample, lambda: [(2,)]),
+        ("log_prob", exponential(data(3)).log_prob, lambda: [data(2, 3)]),
+        ("cdf", exponential(data(3)).cdf, lambda: [data(2, 3)]),
+        ("icdf", exponential(data(3)).icdf, lambda: [data(2, 3)]),
+        ("MatrixInverse", lambda x: apply(builtin.MatrixInverse(), x), lambda: [square()]),
+        ("SVD", lambda x: apply(builtin.SVD(), x), lambda: [data(3, 2)]),
+        ("CrossProduct", lambda *x: apply(builtin.CrossProduct(), *x), lambda: [data(3), data(3)]),
+        ("Complex", lambda *x: apply(builtin.Complex(), *x), lambda: [data(3), data(3)]),
+        ("RealPart", lambda x: apply(builtin.RealPart(), x), lambda: [z()]),
+        ("ImagPart", lambda x: apply(builtin.ImagPart(), x), lambda: [z()]),
+    ]
+    for mode in ("ADD", "SUB", "MUL", "TRUE_DIV", "CONJ", "ABS"):
+        op = builtin.ComplexElemwise(mode=mode)
+        n = 1 if mode in ("CONJ", "ABS") else 2
+        more.append(
+            (
+                f"complex {mode}",
+                lambda *x, op=op: apply(op, *x),
+                lambda n=n: [z() for _ in range(n)],
+            )
+        )
+    return out + [Sample(name, call, args) for name, call, args in more]
 
 
 def vision() -> list[Sample]:

@@ -161,6 +161,7 @@ def op_calls() -> Iterator[tuple[str, Any]]:
         lambda: data(1, 1, 1, 1, 1, 1, 1, 2),
         lambda: data(6, 2)[::-2],
         lambda: F.broadcast_to(T(1.0), (2, 3)),
+        lambda: F.complex(data(2, 3), data(2, 3)),
     ]
     for info in _core.op_types():
         kind = getattr(builtin, info["name"])

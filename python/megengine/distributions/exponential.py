@@ -15,6 +15,12 @@ from .distribution import Distribution, Shape
 __all__ = ["Exponential"]
 
 
+def _tensor(name: str, value: Any) -> Tensor:
+    if not isinstance(value, (Tensor, int, float)):
+        raise TypeError(f"{name}: expected a Tensor or a number, got {type(value).__name__}")
+    return value if isinstance(value, Tensor) else Tensor(value, dtype="float32")
+
+
 class Exponential(Distribution):
     r"""The exponential distribution, of the times between events that come at a constant rate.
 
@@ -75,15 +81,18 @@ class Exponential(Distribution):
         >>> Exponential(1.0).log_prob(mge.tensor([2.0]))
         Tensor([-2.], device=xpux:0)
         """
+        value = _tensor("log_prob", value)
         inside = log(self.rate) - self.rate * value
         return where(value < 0, full_like(inside, -np.inf), inside)
 
     def cdf(self, value: Tensor) -> Tensor:
         """1 - exp(-rate * value); 0 for a value below 0."""
+        value = _tensor("cdf", value)
         inside = -expm1(-self.rate * value)
         return where(value < 0, full_like(inside, 0.0), inside)
 
     def icdf(self, value: Tensor) -> Tensor:
         """-log(1 - value) / rate; NaN outside of [0, 1]."""
+        value = _tensor("icdf", value)
         inside = -log1p(-value) / self.rate
         return where(value < 0, full_like(inside, np.nan), inside)

@@ -91,7 +91,10 @@ def _move_axis(
     """A transposed view with one axis at another place; ``ndim`` is that of x."""
     places = []
     for axis in (source, target):
-        at = operator.index(axis)
+        try:
+            at = operator.index(axis)
+        except TypeError as error:
+            raise TypeError(f"{op}: {error}") from None
         if not -ndim <= at < ndim:
             raise ValueError(f"{op}: axis {at} is out of range for {ndim} dimensions")
         places.append(at % ndim)
