@@ -198,6 +198,29 @@ PyObject* py_call(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return wrap(std::move(out[0]));
   });
 }
+// Sets dest to the only output of op(dest, *others). Where nothing records, dest's only reference
+// goes to the op, which may then use its buffer; an error leaves dest as it was.
+nb::object apply_in_place(nb::handle op, nb::handle dest, const nb::args& others) {
+  const OpRef ref = op_of(op.ptr());
+  if (!ref) fail_type("apply_in_place", "expected an op of the core");
+  Values in{value_of(ref->name(), dest.ptr())};
+  for (nb::handle h : others) in.push_back(value_of(ref->name(), h.ptr()));
+  Value& slot = tensor_of(dest.ptr()).value;
+  const DispatchState& state = dispatch_state();
+  if (state.amp || state.trace || (!state.tapes.empty() && state.pause_grad == 0)) {
+    slot = std::move(apply(ref, std::move(in))[0]);
+    return nb::borrow(dest);
+  }
+  in[0] = std::move(slot);
+  try {
+    slot = std::move(execute(ref, in)[0]);
+  } catch (...) {
+    slot = std::move(in[0]);
+    throw;
+  }
+  return nb::borrow(dest);
+}
+
 template <class F>
 PyCFunction as_c_function(F* f) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
@@ -257,6 +280,8 @@ void bind_ops(nb::module_& m) {
       .def(nb::init<>());
 
   if (PyModule_AddFunctions(m.ptr(), g_methods) != 0) throw nb::python_error();
+  m.def("apply_in_place", &apply_in_place,
+        "Sets dest to the only output of op(dest, *others); returns dest.");
   m.def(
       "prefer_decompositions", [](bool on) { dispatch_state().prefer_decompositions = on; },
       nb::arg("on"),

@@ -100,6 +100,17 @@ def test_inplace_add():
     assert F.inplace._inplace_add_(half, T([1.0]), T(1.0), T(1.0)).dtype == np.float16
     whole = T([1, 2])
     assert F.inplace._inplace_add_(whole, T([3, 4]), T(2), T(1)).tolist() == [5, 8]
+    place = x.numpy().__array_interface__["data"]
+    F.inplace._inplace_add_(x, T([1.0, 1.0]), 1, 0)
+    assert x.numpy().__array_interface__["data"] == place
+    gm = GradManager().attach([x])
+    with gm:
+        y = F.copy(x)
+        F.inplace._inplace_add_(y, x, T(2.0), T(3.0))
+        gm.backward(y.sum())
+    assert x.grad.tolist() == [5.0, 5.0]
+    with pytest.raises(TypeError, match="dest as a Tensor"):
+        F.inplace._inplace_add_(3, x, 1, 1)
     with pytest.raises(ValueError, match="InplaceAdd: expected delta of the shape"):
         F.inplace._inplace_add_(x, T([1.0]), T(1.0), T(1.0))
     with pytest.raises(ValueError, match="one number"):

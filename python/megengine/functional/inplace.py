@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._core import apply
+from .._core import apply, apply_in_place
 from ..core.ops import builtin
 from ..core.ops.builtin import InplaceAdd
 from ..tensor import Tensor
@@ -10,6 +10,7 @@ from ..tensor import Tensor
 __all__ = ["InplaceAdd", "apply"]
 
 _ADD = builtin.InplaceAdd()
+_FUSED = builtin.Elemwise(mode="FUSE_MUL_ADD4")
 
 
 def _inplace_add_(dest: Tensor, delta: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
@@ -37,5 +38,5 @@ def _inplace_add_(dest: Tensor, delta: Tensor, alpha: Tensor, beta: Tensor) -> T
         x if isinstance(x, Tensor) else Tensor(x, dtype=dest.dtype, device=dest.device)
         for x in (delta, alpha, beta)
     ]
-    dest._reset(apply(_ADD, dest, *operands)[0])
+    apply_in_place(_FUSED, *_ADD.operands(dest, *operands))
     return dest

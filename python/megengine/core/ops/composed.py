@@ -213,7 +213,8 @@ class AssertEqual(PyOpBase):
 class InplaceAdd(PyOpBase):
     """(dest, delta, alpha, beta): alpha * dest + beta * delta, in dest's dtype."""
 
-    def _apply(self, *inputs: Any) -> list[Tensor]:
+    def operands(self, *inputs: Any) -> tuple[Any, ...]:
+        """Dest and the other three operands of the fused op, in its order and one dtype."""
         self._expect(inputs, 4)
         dest, delta, alpha, beta = inputs
         if delta.shape not in ((), dest.shape):
@@ -225,9 +226,12 @@ class InplaceAdd(PyOpBase):
             raise ValueError("InplaceAdd: expected one number each as alpha and beta")
         if dest.dtype.kind == "b":
             raise TypeError("InplaceAdd: expected numbers, got bool")
-        factors = [x.reshape(()).astype(dest.dtype) for x in (alpha, beta)]
-        fused = _op("Elemwise", mode="FUSE_MUL_ADD4")
-        return apply(fused, dest, factors[0], delta.astype(dest.dtype), factors[1])
+        dtype = dest.dtype
+        alpha, beta = (x.reshape(()).astype(dtype) for x in (alpha, beta))
+        return dest, alpha, delta.astype(dtype), beta
+
+    def _apply(self, *inputs: Any) -> list[Tensor]:
+        return apply(_op("Elemwise", mode="FUSE_MUL_ADD4"), *self.operands(*inputs))
 
 
 class MaskedFill(PyOpBase):
