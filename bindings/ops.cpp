@@ -92,6 +92,19 @@ const OpType& type_named(const std::string& name) {
   return *type;
 }
 
+// Fields of the reference's ops that have nothing to say here: a label, how to choose among
+// kernels, and what to accumulate in (always float32 at the least). There is one format: its name
+// must be it.
+bool changes_nothing(const char* op, const std::string& name, nb::handle value) {
+  if (name == "format") {
+    const std::string text = nb::cast<std::string>(nb::str(value));
+    if (text == "NCHW" || text == "NCDHW" || text == "nchw" || text == "default") return true;
+    fail_value(op, "expected format NCHW, got ", text);
+  }
+  return name == "scope" || name == "strategy" || name == "workspace_limit" ||
+         name == "compute_mode" || name == "data_type";
+}
+
 OpRef make(const OpType& type, const nb::args& args, const nb::kwargs& kwargs) {
   const char* op = type.traits.name;
   std::vector<FieldValue> values;
@@ -104,8 +117,8 @@ OpRef make(const OpType& type, const nb::args& args, const nb::kwargs& kwargs) {
   }
   for (auto [key, value] : kwargs) {
     const std::string name = nb::cast<std::string>(key);
-    if (name == "scope") continue;  // a label that the reference's ops carry
     const std::size_t i = field_index(type, name);
+    if (i == values.size() && changes_nothing(op, name, value)) continue;
     if (i == values.size()) fail_type(op, "has no field '", name, "'");
     values[i] = field_from_python(op, type.fields[i].name, value.ptr());
   }

@@ -134,6 +134,18 @@ def test_conv_bias_is_its_parts(mode: str, dtype: str) -> None:
     np.testing.assert_array_equal(y.astype("float32").numpy(), want.astype("float32").numpy())
 
 
+def test_fields_that_change_nothing() -> None:
+    """Programs pass the reference's hints to its ops; formats that are not there raise."""
+    x, w = data(1, 1, 3, 3), data(1, 1, 2, 2)
+    hints = {"strategy": "PROFILE", "workspace_limit": 1 << 20, "compute_mode": "default"}
+    op = builtin.Convolution(stride_h=1, stride_w=1, format="NCHW", scope="", **hints)
+    np.testing.assert_array_equal(apply(op, x, w)[0].numpy(), F.conv2d(x, w).numpy())
+    with pytest.raises(ValueError, match="format NCHW"):
+        builtin.Convolution(format="NHWCD4")
+    with pytest.raises(TypeError, match="has no field 'stride'"):
+        builtin.Convolution(stride=1)
+
+
 def test_dtypes_that_come_later_say_so() -> None:
     x, w, b = data(1, 1, 3, 3), data(1, 1, 2, 2), data(1, 1, 1, 1)
     for dtype in ("qint8", "int8", "float16", "no such dtype"):
