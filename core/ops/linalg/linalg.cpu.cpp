@@ -79,17 +79,21 @@ char* at(void* p, int64_t bytes) { return p ? static_cast<char*>(p) + bytes : nu
 template <class F>
 int64_t each_matrix(int64_t batch, int64_t elements, int64_t scratch_bytes, F&& one) {
   std::atomic<int64_t> failed{batch};
+  const bool inside = elements >= kLargeMatrix;
+  const int64_t threads = inside ? 1 : std::min<int64_t>(cpu::num_threads(), batch);
+  const int64_t each = (scratch_bytes + 63) / 64 * 64;
+  const Scratch scratch(static_cast<std::size_t>(each * threads));
   const auto run = [&](int64_t begin, int64_t end) {
-    const Scratch scratch(static_cast<std::size_t>(scratch_bytes));
+    void* const mine = at(scratch.as<void>(), omp_get_thread_num() % threads * each);
     for (int64_t i = begin; i < end && i < failed.load(std::memory_order_relaxed); ++i) {
-      if (one(i, scratch.as<void>())) continue;
+      if (one(i, mine)) continue;
       int64_t first = failed.load();
       while (i < first && !failed.compare_exchange_weak(first, i)) {
       }
       break;
     }
   };
-  if (elements >= kLargeMatrix) {
+  if (inside) {
     run(0, batch);
   } else {
     cpu::parallel_for(batch, 1 + 4096 / std::max<int64_t>(elements, 1), run);

@@ -16,12 +16,16 @@ constexpr int64_t kSmall = 40;  // below, reflectors are applied one by one
 constexpr int64_t kRows = 64;   // of a chunk of a pass: sums do not depend on the threads
 
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-// The singular vectors lie in rows of so many columns.
+// The singular vectors are rotated in slabs of so many columns.
 template <class T>
 constexpr int64_t kSlab = 256 / sizeof(T);
+// They lie in rows of whole slabs, an odd number of cache lines apart: at a power of two the rows
+// of a slab would evict one another.
 template <class T>
 int64_t row_length(int64_t n) {
-  return n < kSlab<T> ? round_up(n, 64 / sizeof(T)) : round_up(n, kSlab<T>);
+  constexpr int64_t line = 64 / sizeof(T);
+  if (n < kSlab<T>) return round_up(n, line);
+  return (round_up(n, kSlab<T>) / line | 1) * line;
 }
 
 struct Rotation {
@@ -417,7 +421,7 @@ class Decomposition {
   void apply_rotations() {
     if (rotations_.count == 0) return;
     constexpr int64_t width = kSlab<T>;
-    const int64_t slabs = (row_ + width - 1) / width;
+    const int64_t slabs = (q_ + width - 1) / width;
     parallel_for(2 * slabs, 1 + (1 << 15) / (1 + rotations_.used * width),
                  [&](int64_t b, int64_t e) {
                    for (int64_t i = b; i < e; ++i) {

@@ -81,14 +81,17 @@ void kernel(const MultinomialRNG& op, CpuContext&, Views in, MutViews out) {
   const int64_t each = op.replacement ? samples : n;
   const GeneratorState state = take_counters(op.handle, static_cast<std::uint64_t>(rows * each));
   std::int32_t* const to = out[0].ptr<std::int32_t>();
+  using Clock = std::pair<double, std::int32_t>;
+  const int64_t threads = op.replacement ? 0 : std::min<int64_t>(cpu::num_threads(), rows);
+  std::vector<Clock> all_clocks(static_cast<std::size_t>(threads * n));
   cpu::parallel_for(rows, 1 + 4096 / std::max(n, samples), [&](int64_t begin, int64_t end) {
-    std::vector<std::pair<double, std::int32_t>> clocks(
-        op.replacement ? 0 : static_cast<std::size_t>(n));
+    Clock* const clocks =
+        threads ? all_clocks.data() + omp_get_thread_num() % threads * n : nullptr;
     for (int64_t r = begin; r < end; ++r) {
       if (op.replacement) {
         draw_again(state, r * each, weights + r * n, n, samples, to + r * samples);
       } else {
-        draw_once(state, r * each, weights + r * n, n, samples, clocks.data(), to + r * samples);
+        draw_once(state, r * each, weights + r * n, n, samples, clocks, to + r * samples);
       }
     }
   });
