@@ -32,36 +32,40 @@ struct Exponent<BFloat16> {
 };
 
 template <class T>
-bool finite(const T* values, std::int64_t n) {
+bool finite(T value) {
   using Bits = typename Exponent<T>::Bits;
   constexpr Bits mask = Exponent<T>::mask;
-  Bits bad = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Bits bits = std::bit_cast<Bits>(values[i]);
-    bad |= static_cast<Bits>((bits & mask) == mask ? 1 : 0);
-  }
-  return bad == 0;
+  return (std::bit_cast<Bits>(value) & mask) != mask;
 }
 
+// The flag has the width of an element, so that the loop keeps its lanes.
 template <class T>
 bool run(const T* __restrict x, T* __restrict y, double scale, std::int64_t n) {
-  bool good = true;
+  using Bits = typename Exponent<T>::Bits;
+  Bits bad = 0;
+  if constexpr (!is_low<T>) {
+    const T factor = static_cast<T>(scale);
+    for (std::int64_t i = 0; i < n; ++i) {
+      y[i] = x[i] * factor;
+      bad |= finite(y[i]) ? Bits{0} : Bits{1};
+    }
+    return bad == 0;
+  }
+  // 16-bit floats go through a block of float32 in L1.
+  alignas(64) float wide[kBlock];
+  const float factor = static_cast<float>(scale);
   for (std::int64_t at = 0; at < n; at += kBlock) {
     const std::int64_t count = n - at < kBlock ? n - at : kBlock;
     if constexpr (is_low<T>) {
-      alignas(64) float wide[kBlock];
       widen(x + at, wide, count);
-      const float factor = static_cast<float>(scale);
       for (std::int64_t i = 0; i < count; ++i) wide[i] *= factor;
       narrow(wide, y + at, count);
-    } else {
-      const T factor = static_cast<T>(scale);
-      for (std::int64_t i = 0; i < count; ++i) y[at + i] = x[at + i] * factor;
     }
-    // The block is in L1 now.
-    good &= finite(y + at, count);
+    for (std::int64_t i = at; i < at + count; ++i) {
+      bad |= static_cast<Bits>(finite(y[i]) ? 0 : 1);
+    }
   }
-  return good;
+  return bad == 0;
 }
 
 }  // namespace
