@@ -18,10 +18,10 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t kDepth = 256;          // of a block: with 32 columns 32 KiB, within L1
-constexpr int64_t kRowsOfThread = 4;     // sequences that are worth a thread of their own
-constexpr int64_t kThreadWork = 200000;  // multiplications in a step that pay for sharing it
-constexpr int64_t kUnits = 16;           // hidden units that stay together
+constexpr int64_t kDepth = 256;         // of a block: with 32 columns 32 KiB, within L1
+constexpr int64_t kRowsOfThread = 4;    // sequences that are worth a thread of their own
+constexpr double kThreadWork = 200000;  // multiplications that pay for a thread, or for meeting
+constexpr int64_t kUnits = 16;          // hidden units that stay together
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -97,10 +97,13 @@ inline Share share_of(int64_t batch, int64_t team, int64_t me) {
   return {batch * group / groups, batch * (group + 1) / groups, part, parts};
 }
 
-// Calls work(share) on as many threads as pay. `step_work`: multiplications of one step.
+// Calls work(share) on as many threads as pay: for sequences of their own what all steps take, for
+// a share in each step what that takes. `step_work`: multiplications of one step.
 template <class F>
-void run_team(int64_t batch, double step_work, F&& work) {
-  const double most = step_work / double(kThreadWork);
+void run_team(int64_t steps, int64_t batch, double step_work, F&& work) {
+  const double whole =
+      std::min(double(batch / kRowsOfThread), double(steps) * step_work / kThreadWork);
+  const double most = std::max(whole, step_work / kThreadWork);
   const int threads = static_cast<int>(std::clamp<double>(most, 1.0, double(num_threads())));
   if (threads <= 1 || omp_in_parallel()) {
     work(Share{0, batch, 0, 1});
@@ -201,7 +204,7 @@ void forward(const RecurrentForward& r) {
   const Scratch scratch(w ? static_cast<std::size_t>(n * (row + state_row)) * sizeof(T) : 0);
   T *const own = scratch.as<T>(), *const state = own + n * row;
   const T* const sums = w ? own : static_cast<const T*>(r.product);
-  run_team(n, double(n) * double(h) * double(width), [&](const Share& s) {
+  run_team(r.steps, n, double(n) * double(h) * double(width), [&](const Share& s) {
     const int64_t panel0 = s.panel<T>(width, 0), panel1 = s.panel<T>(width, 1);
     const int64_t unit0 = s.unit(h, 0), units = s.unit(h, 1) - unit0;
     const T *h_old = static_cast<const T*>(r.h0), *c_old = static_cast<const T*>(r.c0);
@@ -246,7 +249,7 @@ void backward(const RecurrentBackward& r) {
   const auto from = [](const void* base, int64_t offset) {
     return base ? static_cast<const T*>(base) + offset : nullptr;
   };
-  run_team(n, double(n) * double(h) * double(width), [&](const Share& s) {
+  run_team(r.steps, n, double(n) * double(h) * double(width), [&](const Share& s) {
     const int64_t panel0 = s.panel<T>(h, 0), panel1 = s.panel<T>(h, 1);
     const int64_t unit0 = s.unit(h, 0), units = s.unit(h, 1) - unit0;
     for (int64_t i = s.row0; i < s.row1; ++i) {
