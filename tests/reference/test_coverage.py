@@ -36,18 +36,12 @@ PACKAGES = {
 
 # Names that the reference cannot answer for, and where they are tested instead.
 ELSEWHERE: dict[str, str] = {
-    "F.complex": "tests/ops/cases/complex.py",
     "F.cross": "tests/ops/cases/linalg.py",
     "F.einsum": "tests/ops/cases/linalg.py",
-    "F.imag": "tests/ops/cases/complex.py",
-    "F.polar": "tests/ops/cases/complex.py",
-    "F.real": "tests/ops/cases/complex.py",
     "F.resize": "tests/ops/test_sampling.py",
     "F.rot90": "tests/ops/cases/sampling.py",
     "F.rotate": "tests/ops/test_sampling.py",
     "F.scaled_dot_product_attention": "tests/ops/cases/attention.py",
-    "F.matinv": "tests/ops/cases/linalg.py",
-    "F.svd": "tests/ops/cases/linalg.py",
 }
 
 OPERATORS: dict[type[ast.AST], str] = {
