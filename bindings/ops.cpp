@@ -181,7 +181,14 @@ Values run_call(const OpRef& op, PyObject* const* args, Py_ssize_t n) {
 nb::list run_python(PyObject* const* args, Py_ssize_t n) {
   nb::list inputs;
   for (Py_ssize_t i = 1; i < n; ++i) inputs.append(nb::handle(args[i]));
-  return nb::list(nb::handle(args[0]).attr("_apply")(*inputs));
+  const nb::object out = nb::handle(args[0]).attr("_apply")(*inputs);
+  const char* name = Py_TYPE(args[0])->tp_name;
+  if (!PyList_Check(out.ptr()) && !PyTuple_Check(out.ptr())) {
+    fail_type(name, "expected _apply() to return a list of Tensors, got ",
+              Py_TYPE(out.ptr())->tp_name);
+  }
+  for (nb::handle h : out) value_of(name, h.ptr());
+  return nb::list(out);
 }
 
 OpRef first_as_op(const char* function, PyObject* const* args, Py_ssize_t n) {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import megengine as mge
 from megengine import functional as F
-from megengine._core import apply
+from megengine._core import apply, call
 from megengine.autodiff import GradManager
 from megengine.core.ops import builtin
 
@@ -50,6 +50,23 @@ def test_an_op_without_apply():
         builtin.OpDef._set_field(builtin.PyOpBase(), "mode", 1)
     with pytest.raises(AttributeError):
         _ = builtin.PyOpBase().mode
+
+
+def test_an_op_of_ones_own():
+    class Both(builtin.PyOpBase):
+        _fields: ClassVar[dict[str, Any]] = {"out": None}
+
+        def _apply(self, *inputs: Any) -> Any:
+            return inputs if self.out is None else self.out
+
+    x = T([1.0])
+    assert [y is x for y in apply(Both(), x, x)] == [True, True]
+    assert call(Both(), x) is x
+    for bad, message in [(3, "return a list of Tensors, got int"), ([3], "Tensor")]:
+        with pytest.raises(TypeError, match=f"Both: .*{message}"):
+            apply(Both(out=bad), x)
+    with pytest.raises(ValueError, match="one output"):
+        call(Both(), x, x)
 
 
 def test_copies_and_shapes():
