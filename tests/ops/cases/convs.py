@@ -74,7 +74,7 @@ def _long_depthwise(
         inputs=_normal(x, w),
         ops=("Convolution", "ConvolutionBackwardFilter"),
         tol=SUMS,
-        **{"order": 1, **CONV, **options},
+        **{"order": 1, **CONV, "exact_threads": True, **options},
     )
 
 
@@ -247,7 +247,7 @@ def _local(
             b = b[:, :, :, :, ::-1, ::-1]
         return local_conv_ref(a, b, stride, pad, dilation) + c
 
-    options = {"tol": TWICE, **CONV, **options}
+    options = {"tol": TWICE, **CONV, "exact_threads": True, **options}
     return Record(
         f"local_conv2d-{name}",
         fn=lambda a, b, c: F.local_conv2d(a, b, c, stride, pad, dilation, mode),
@@ -304,12 +304,14 @@ def _region(
     pad: Pair = (0, 0),
     mode: str = "cross_correlation",
     regions: int = 2,
+    large: tuple[int, ...] | None = None,
     **options: Any,
 ) -> Record:
     groups = w[0] if len(w) == 5 else 1
-    out = [(s + 2 * p - k) // t + 1 for s, p, k, t in zip(x[2:], pad, w[-2:], stride, strict=True)]
 
-    def inputs(rng: np.random.Generator) -> Sequence[Array]:
+    def inputs(rng: np.random.Generator, x: tuple[int, ...] = x) -> Sequence[Array]:
+        sizes = zip(x[2:], pad, w[-2:], stride, strict=True)
+        out = [(size + 2 * p - k) // t + 1 for size, p, k, t in sizes]
         return [
             rng.standard_normal(x),
             rng.standard_normal(w),
@@ -322,7 +324,10 @@ def _region(
             a, _flip(b, 2) if mode == "convolution" else b, rin, rout, stride, pad
         )
 
-    options = {"tol": SUMS, **CONV, **options}
+    own = len(w) == 5 and w[1:3] == (1, 1)  # the others end in a product of matrices
+    options = {"tol": SUMS, **CONV, "exact_threads": own, **options}
+    if large:
+        options["large"] = lambda rng: inputs(rng, large)
     return Record(
         f"region_restricted_conv-{name}",
         fn=lambda a, b, rin, rout: F.region_restricted_conv(
@@ -347,7 +352,14 @@ REGIONS = [
     _region("groups", (2, 4, 5, 4), (2, 3, 2, 3, 3), pad=(1, 1)),
     _region("groups-flipped", (2, 4, 4, 4), (2, 1, 2, 2, 3), (2, 1), (1, 1), "convolution"),
     _region("dense", (2, 3, 5, 5), (4, 3, 2, 2), (2, 2)),
-    _region("depthwise-wide", (2, 150, 9, 8), (150, 1, 1, 3, 3), pad=(1, 1), order=1),
+    _region(
+        "depthwise-wide",
+        (2, 150, 9, 8),
+        (150, 1, 1, 3, 3),
+        pad=(1, 1),
+        order=1,
+        large=(4, 150, 40, 30),
+    ),
 ]
 
 
