@@ -205,6 +205,18 @@ def conv_transpose2d_fcn_train() -> Work:
 
 
 @workload
+def conv_transpose2d_rgb() -> Work:
+    x, w = normal(8, 64, 32, 32), normal(64, 3, 4, 4)
+    return Work(lambda: F.conv_transpose2d(x, w, stride=2, padding=1))
+
+
+@workload
+def conv_transpose2d_rgb_train() -> Work:
+    x, w = normal(8, 64, 32, 32), normal(64, 3, 4, 4)
+    return backward(lambda: F.conv_transpose2d(x, w, stride=2, padding=1), [x, w])
+
+
+@workload
 def conv_transpose3d_unet() -> Work:
     x, w = normal(1, 64, 8, 16, 16), normal(64, 32, 2, 2, 2)
     return Work(lambda: F.conv_transpose3d(x, w, stride=2))

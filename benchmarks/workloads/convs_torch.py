@@ -223,6 +223,18 @@ def conv_transpose2d_fcn_train() -> Work:
     return backward(lambda: F.conv_transpose2d(x, w, stride=8, padding=4), [x, w])
 
 
+@workload_of_images
+def conv_transpose2d_rgb() -> Work:
+    x, w = images(8, 64, 32, 32), normal(64, 3, 4, 4)
+    return forward(lambda: F.conv_transpose2d(x, w, stride=2, padding=1))
+
+
+@workload_of_images
+def conv_transpose2d_rgb_train() -> Work:
+    x, w = images(8, 64, 32, 32), normal(64, 3, 4, 4)
+    return backward(lambda: F.conv_transpose2d(x, w, stride=2, padding=1), [x, w])
+
+
 @workload
 def conv_transpose3d_unet() -> Work:
     x, w = normal(1, 64, 8, 16, 16), normal(64, 32, 2, 2, 2)
