@@ -13,15 +13,20 @@ from examples.models.unet import UNet
 resize = F.vision.interpolate
 
 
+def features(n: int, channels: int, height: int, width: int) -> mge.Tensor:
+    """Standard normal numbers, channels-last: as convolutions leave them."""
+    return normal(n, height, width, channels).transpose(0, 3, 1, 2)
+
+
 @workload
 def bilinear_2x() -> Work:
-    x = normal(8, 64, 56, 56)
+    x = features(8, 64, 56, 56)
     return Work(lambda: resize(x, scale_factor=2.0))
 
 
 @workload
 def bilinear_2x_train() -> Work:
-    x = normal(8, 64, 56, 56)
+    x = features(8, 64, 56, 56)
     return backward(lambda: resize(x, scale_factor=2.0), [x])
 
 
@@ -45,13 +50,13 @@ def bilinear_photo() -> Work:
 
 @workload
 def nearest_2x() -> Work:
-    x = normal(4, 256, 32, 32)
+    x = features(4, 256, 32, 32)
     return Work(lambda: resize(x, scale_factor=2.0, mode="nearest"))
 
 
 @workload
 def nearest_2x_train() -> Work:
-    x = normal(4, 256, 32, 32)
+    x = features(4, 256, 32, 32)
     return backward(lambda: resize(x, scale_factor=2.0, mode="nearest"), [x])
 
 
@@ -103,7 +108,8 @@ def remap_photo() -> Work:
 
 @workload
 def remap_features() -> Work:
-    return remapped((8, 64, 56, 56), 56)
+    x, at = features(8, 64, 56, 56), mge.tensor(positions.pixels((8, 64, 56, 56), 56))
+    return Work(lambda: F.vision.remap(x, at))
 
 
 @workload
@@ -124,7 +130,7 @@ def remap_photo_train() -> Work:
 
 @workload
 def remap_features_train() -> Work:
-    x, at = normal(8, 64, 56, 56), mge.tensor(positions.pixels((8, 64, 56, 56), 56))
+    x, at = features(8, 64, 56, 56), mge.tensor(positions.pixels((8, 64, 56, 56), 56))
     return backward(lambda: F.vision.remap(x, at), [x, at])
 
 

@@ -308,6 +308,9 @@ class Resampler {
         at_(at),
         width_(at.width.in * at.pitch),
         line_(at.width.out * at.pitch),
+        row_bytes_((width_ + kPadding) * size_of(dtype)),
+        end_(x_ + at.images * at.depth.in * at.height.in * width_ * size_of(dtype)),
+        whole_(std::find(at.width.count.begin(), at.width.count.end(), 0) == at.width.count.end()),
         taps_(lanes_are_elements() ? at.width : AxisTaps{}, lanes_are_elements() ? at.pitch : 1) {}
 
   void run() {
@@ -327,23 +330,40 @@ class Resampler {
  private:
   bool lanes_are_elements() const { return std::is_same_v<A, float> && at_.pitch < kDeep; }
 
+  // The output lines from `begin` to `end`.
   void lines(Desk<A>& desk, int64_t begin, int64_t end) const {
+    const AxisTaps &d = at_.depth, &h = at_.height;
     const int64_t line_bytes = line_ * size_of(dtype_);
-    const void* only = nullptr;  // where the line before is a copy of one row
+    int64_t image = begin / (d.out * h.out), od = begin / h.out % d.out, oh = begin % h.out;
+    const void* only = nullptr;  // where the line before is made of one row, that row
     for (int64_t r = begin; r < end; ++r) {
       char* to = y_ + r * line_bytes;
-      const void* source = gather_rows(desk, r);
+      const void* source = single_row(image, od, oh);
       if (source && source == only) {
         std::memcpy(to, to - line_bytes, static_cast<std::size_t>(line_bytes));
-        continue;
+      } else {
+        const A* row = desk.row;
+        if (source && readable(source)) {
+          row = static_cast<const A*>(source);
+        } else {
+          combine_rows_of(desk, image, od, oh);
+        }
+        write_line(desk, row, to);
       }
       only = source;
-      A* line = direct_ ? reinterpret_cast<A*>(to) : desk.line;
-      apply_line(desk.row, line);
-      if (direct_) continue;
-      if (!is_float(dtype_)) round_to(dtype_, line, line_);
-      convert(line, dtype_of<A>, to, dtype_, line_);
+      if (++oh == h.out) {
+        oh = 0;
+        if (++od == d.out) od = 0, ++image;
+      }
     }
+  }
+
+  void write_line(Desk<A>& desk, const A* row, char* to) const {
+    A* line = direct_ ? reinterpret_cast<A*>(to) : desk.line;
+    apply_line(row, line);
+    if (direct_) return;
+    if (!is_float(dtype_)) round_to(dtype_, line, line_);
+    convert(line, dtype_of<A>, to, dtype_, line_);
   }
 
   void apply_line(const A* row, A* line) const {
@@ -353,31 +373,48 @@ class Resampler {
     apply_deep(at_.width, at_.pitch, row, line);
   }
 
-  // Combines the rows of output line r; the row itself where there is one, with weight 1.
-  const void* gather_rows(Desk<A>& desk, int64_t r) const {
+  const char* row_at(int64_t image, int64_t id, int64_t ih) const {
+    const int64_t row = (image * at_.depth.in + id) * at_.height.in + ih;
+    return x_ + row * width_ * size_of(dtype_);
+  }
+
+  // The row that an output line is made of, where that is one with weight 1.
+  const void* single_row(int64_t image, int64_t od, int64_t oh) const {
     const AxisTaps &d = at_.depth, &h = at_.height;
-    const int64_t image = r / (d.out * h.out), od = r / h.out % d.out, oh = r % h.out;
+    const auto i = static_cast<std::size_t>(od), j = static_cast<std::size_t>(oh);
+    if (d.count[i] != 1 || h.count[j] != 1) return nullptr;
+    const auto kd = static_cast<std::size_t>(od * d.taps);
+    const auto kh = static_cast<std::size_t>(oh * h.taps);
+    if (d.weight[kd] * h.weight[kh] != 1) return nullptr;
+    return row_at(image, d.index[kd], h.index[kh]);
+  }
+  // Whether a row of x may be used where it is: what lies behind it may be read as well.
+  bool readable(const void* row) const {
+    return direct_ && whole_ && static_cast<const char*>(row) + row_bytes_ <= end_;
+  }
+
+  // Combines the rows of an output line.
+  void combine_rows_of(Desk<A>& desk, int64_t image, int64_t od, int64_t oh) const {
+    const AxisTaps &d = at_.depth, &h = at_.height;
     const int64_t dn = d.count[static_cast<std::size_t>(od)];
     const int64_t hn = h.count[static_cast<std::size_t>(oh)];
     RowGroup<A> group;
-    const void* source = nullptr;
     bool add = false;
-    for (int64_t i = 0; i < dn * hn; ++i) {
-      const auto kd = static_cast<std::size_t>(od * d.taps + i / hn);
-      const auto kh = static_cast<std::size_t>(oh * h.taps + i % hn);
-      const int64_t row = (image * d.in + d.index[kd]) * h.in + h.index[kh];
-      source = x_ + row * width_ * size_of(dtype_);
-      group.row[group.count] =
-          direct_ ? static_cast<const A*>(source) : desk.converted(source, dtype_);
-      group.weight[group.count++] = A(d.weight[kd] * h.weight[kh]);
-      if (group.count == kRowsAtOnce && i + 1 < dn * hn) {
-        combine(group, desk.row, width_, add);
-        add = true, group.count = 0;
+    for (int64_t i = 0; i < dn; ++i) {
+      for (int64_t j = 0; j < hn; ++j) {
+        if (group.count == kRowsAtOnce) {
+          combine(group, desk.row, width_, add);
+          add = true, group.count = 0;
+        }
+        const auto kd = static_cast<std::size_t>(od * d.taps + i);
+        const auto kh = static_cast<std::size_t>(oh * h.taps + j);
+        const char* source = row_at(image, d.index[kd], h.index[kh]);
+        group.row[group.count] =
+            direct_ ? reinterpret_cast<const A*>(source) : desk.converted(source, dtype_);
+        group.weight[group.count++] = A(d.weight[kd] * h.weight[kh]);
       }
     }
-    const bool single = dn * hn == 1 && group.weight[0] == 1;
     combine(group, desk.row, width_, add);
-    return single ? source : nullptr;
   }
 
   DType dtype_;
@@ -386,6 +423,9 @@ class Resampler {
   char* y_;
   const Resample& at_;
   int64_t width_, line_;  // elements of a row of x, of a line of y
+  int64_t row_bytes_;     // that may be read from the start of a row on
+  const char* end_;       // of x
+  bool whole_;            // every element of a line has a tap
   LineTaps taps_;
 };
 
