@@ -42,9 +42,10 @@ constexpr int64_t padded(int64_t n) {
 
 // ---- rows of a tile -----------------------------------------------------------------------------
 
-// 2^x to 2^-25, and 0 below 2^-126.5: for weights, which are at most 1.
+// 2^x for x < 127 to 2^-25, and 0 below 2^-126.5: for weights, which are at most 1 but for
+// rounding. NaN stays; the bound is written as the hardware's maximum takes it.
 [[gnu::always_inline]] inline float exp2(float x) {
-  x = lanes::clamp(x, -127.0f, 127.0f);
+  x = -127.0f > x ? -127.0f : x;
   constexpr float magic = 12582912.0f;  // 1.5 * 2^23
   const float shifted = x + magic;
   const float r = x - (shifted - magic);
