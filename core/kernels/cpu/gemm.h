@@ -20,6 +20,7 @@ struct Gemm {
   std::int64_t b_row = 0, b_col = 0;
   std::int64_t c_row = 0, c_col = 0;
   bool accumulate = false;  // adds to what C holds
+  bool alone = false;       // on the calling thread, however large
   // More products of the same sizes, one for each index of `batch`; strides of 0 repeat an operand.
   Dims batch;
   Dims a_batch, b_batch, c_batch;

@@ -473,7 +473,7 @@ void run(const Gemm& g) {
   }
   const double work = static_cast<double>(g.m) * static_cast<double>(g.n) *
                       static_cast<double>(g.k) * static_cast<double>(batch);
-  const bool alone = work < 2.0 * kThreadWork || omp_in_parallel();
+  const bool alone = g.alone || work < 2.0 * kThreadWork || omp_in_parallel();
   const int64_t threads =
       alone ? 1 : smaller(num_threads(), static_cast<int64_t>(smaller_of(work / kThreadWork, 1e6)));
   const Cut cut = batch >= threads ? Cut{} : cut_for(one, ceil_div(threads, batch));

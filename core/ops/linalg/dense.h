@@ -54,9 +54,14 @@ Block<T> turned(Block<T> b) {
   return {b.data, b.col, b.row};
 }
 
+// A factorisation of fewer elements stays on one thread: its products are many and short, and
+// waking threads for each costs more than they save (measured: 256 x 256).
+inline constexpr int64_t kThreadedElements = 400 * 400;
+
 // c = a b, or c += a b; a is (m, k), b (k, n).
 template <class T>
-void product(int64_t m, int64_t n, int64_t k, Block<T> a, Block<T> b, Block<T> c, bool accumulate) {
+void product(int64_t m, int64_t n, int64_t k, Block<T> a, Block<T> b, Block<T> c, bool accumulate,
+             bool alone) {
   if (m == 0 || n == 0) return;
   Gemm g;
   g.m = m;
@@ -72,6 +77,7 @@ void product(int64_t m, int64_t n, int64_t k, Block<T> a, Block<T> b, Block<T> c
   g.c_row = c.row;
   g.c_col = c.col;
   g.accumulate = accumulate;
+  g.alone = alone;
   if constexpr (std::is_same_v<T, float>) {
     gemm_float32(g);
   } else {
@@ -123,9 +129,9 @@ inline constexpr int64_t kReflectors = 32;
 // Reflectors j < count; v_j is column j of `v`, (rows, count), which is 0 above its j-th element.
 // Their product H_0 H_1 ... is I - v t v'; t is upper triangular, (kReflectors, kReflectors).
 template <class T>
-void block_factor(int64_t rows, int64_t count, Block<T> v, const T* tau, T* t) {
+void block_factor(int64_t rows, int64_t count, Block<T> v, const T* tau, T* t, bool alone) {
   T grams[kReflectors * kReflectors];
-  product<T>(count, count, rows, turned(v), v, {grams, kReflectors, 1}, false);
+  product<T>(count, count, rows, turned(v), v, {grams, kReflectors, 1}, false, alone);
   for (int64_t j = 0; j < count; ++j) {
     for (int64_t i = 0; i < j; ++i) {
       T sum = 0;
@@ -142,29 +148,29 @@ void block_factor(int64_t rows, int64_t count, Block<T> v, const T* tau, T* t) {
 // * cols numbers.
 template <class T>
 void apply_block(int64_t rows, int64_t cols, int64_t count, Block<T> v, const T* t, bool inverse,
-                 Block<T> c, T* w) {
+                 Block<T> c, T* w, bool alone) {
   T negative[kReflectors * kReflectors];
   for (int64_t i = 0; i < kReflectors * kReflectors; ++i) negative[i] = -t[i];
   Block<T> middle{negative, kReflectors, 1};
   if (inverse) middle = turned(middle);
   const Block<T> first{w, cols, 1}, second{w + kReflectors * cols, cols, 1};
-  product<T>(count, cols, rows, turned(v), c, first, false);
-  product<T>(count, cols, count, middle, first, second, false);
-  product<T>(rows, cols, count, v, second, c, true);
+  product<T>(count, cols, rows, turned(v), c, first, false, alone);
+  product<T>(count, cols, count, middle, first, second, false, alone);
+  product<T>(rows, cols, count, v, second, c, true, alone);
 }
 
 // The same for a c whose columns are contiguous, computed on its transpose.
 template <class T>
 void apply_block_turned(int64_t rows, int64_t cols, int64_t count, Block<T> v, const T* t,
-                        bool inverse, Block<T> c, T* w) {
+                        bool inverse, Block<T> c, T* w, bool alone) {
   T negative[kReflectors * kReflectors];
   for (int64_t i = 0; i < kReflectors * kReflectors; ++i) negative[i] = -t[i];
   Block<T> middle{negative, kReflectors, 1};
   if (!inverse) middle = turned(middle);
   const Block<T> first{w, count, 1}, second{w + kReflectors * cols, count, 1};
-  product<T>(cols, count, rows, turned(c), v, first, false);
-  product<T>(cols, count, count, first, middle, second, false);
-  product<T>(cols, rows, count, second, turned(v), turned(c), true);
+  product<T>(cols, count, rows, turned(c), v, first, false, alone);
+  product<T>(cols, count, count, first, middle, second, false, alone);
+  product<T>(cols, rows, count, second, turned(v), turned(c), true, alone);
 }
 
 // c = (I - tau v v') c; c is (rows, cols) with contiguous rows, w holds cols numbers.

@@ -14,6 +14,7 @@ struct Lu {
   T* a;         // becomes L (below the diagonal, which is 1) and U
   T* x;         // starts as the identity
   T* negative;  // (n, block): a negated block of columns
+  bool alone() const { return n * n < kThreadedElements; }
 };
 
 template <class T>
@@ -96,20 +97,21 @@ bool invert_matrix(const Lu<T>& s) {
     solve_lower(s, k, end, s.a, end, n);
     negate_block(s, end, n, k, end - k);
     product<T>(rest, rest, end - k, {s.negative, end - k, 1}, {s.a + k * n + end, n, 1},
-               {s.a + end * n + end, n, 1}, true);
+               {s.a + end * n + end, n, 1}, true, s.alone());
   }
   for (int64_t k = 0; k < n; k += width) {
     const int64_t end = std::min(n, k + width);
     solve_lower(s, k, end, s.x, 0, n);
     negate_block(s, end, n, k, end - k);
     product<T>(n - end, n, end - k, {s.negative, end - k, 1}, {s.x + k * n, n, 1},
-               {s.x + end * n, n, 1}, true);
+               {s.x + end * n, n, 1}, true, s.alone());
   }
   for (int64_t end = n; end > 0;) {
     const int64_t k = (end - 1) / width * width;
     solve_upper(s, k, end, s.x);
     negate_block(s, 0, k, k, end - k);
-    product<T>(k, n, end - k, {s.negative, end - k, 1}, {s.x + k * n, n, 1}, {s.x, n, 1}, true);
+    product<T>(k, n, end - k, {s.negative, end - k, 1}, {s.x + k * n, n, 1}, {s.x, n, 1}, true,
+               s.alone());
     end = k;
   }
   return true;

@@ -13,8 +13,8 @@ namespace {
 
 using std::int64_t;
 
-// A matrix of fewer elements leaves its threads to the batch.
-constexpr int64_t kLargeMatrix = 128 * 128;
+// What a thread is worth waking for, in steps of about a nanosecond.
+constexpr int64_t kThreadSteps = 100000;
 
 DType working_dtype(DType dtype) { return is_low_float(dtype) ? DType::float32 : dtype; }
 
@@ -75,12 +75,11 @@ int64_t batch_size(const Shape& shape) {
 char* at(void* p, int64_t bytes) { return p ? static_cast<char*>(p) + bytes : nullptr; }
 
 // Calls one(matrix, scratch) for each matrix of a batch; returns the first for which it is false,
-// or -1. Large ones follow one another and use the threads inside.
+// or -1. The threads share the batch; the steps of each matrix are counted roughly.
 template <class F>
-int64_t each_matrix(int64_t batch, int64_t elements, int64_t scratch_bytes, F&& one) {
+int64_t each_matrix(int64_t batch, int64_t steps, int64_t scratch_bytes, F&& one) {
   std::atomic<int64_t> failed{batch};
-  const bool inside = elements >= kLargeMatrix;
-  const int64_t threads = inside ? 1 : std::min<int64_t>(cpu::num_threads(), batch);
+  const int64_t threads = std::min<int64_t>(cpu::num_threads(), batch);
   const int64_t each = (scratch_bytes + 63) / 64 * 64;
   const Scratch scratch(static_cast<std::size_t>(each * threads));
   const auto run = [&](int64_t begin, int64_t end) {
@@ -93,11 +92,7 @@ int64_t each_matrix(int64_t batch, int64_t elements, int64_t scratch_bytes, F&& 
       break;
     }
   };
-  if (inside) {
-    run(0, batch);
-  } else {
-    cpu::parallel_for(batch, 1 + 4096 / std::max<int64_t>(elements, 1), run);
-  }
+  cpu::parallel_for(batch, 1 + kThreadSteps / steps, run);
   return failed == batch ? -1 : failed.load();
 }
 
@@ -111,7 +106,7 @@ void kernel(const MatrixInverse&, CpuContext&, Views in, MutViews out) {
   const Matrices a(x, dtype, false);
   const Output y(out[0], dtype, false);
   const int64_t failed =
-      each_matrix(batch_size(x.shape), n * n, cpu::inverse_block(n) * n * size_of(dtype),
+      each_matrix(batch_size(x.shape), n * n * n + 30, cpu::inverse_block(n) * n * size_of(dtype),
                   [&](int64_t i, void* scratch) {
                     return MGE_DISPATCH(invert)(dtype, n, at(a.data(), i * step),
                                                 at(y.data(), i * step), scratch);
@@ -164,8 +159,8 @@ void kernel(const SVD& op, CpuContext&, Views in, MutViews out) {
   void* const vt = right ? right->data() : nullptr;
   std::atomic<bool> finite{true};
   const int64_t failed = each_matrix(
-      batch_size(x.shape), rows * cols, MGE_DISPATCH(svd_workspace)(dtype, rows, cols, full),
-      [&](int64_t i, void* scratch) {
+      batch_size(x.shape), 8 * rows * cols * cols + 300,
+      MGE_DISPATCH(svd_workspace)(dtype, rows, cols, full), [&](int64_t i, void* scratch) {
         const cpu::SvdResult result = MGE_DISPATCH(svd)(
             dtype, rows, cols, at(a.data(), i * rows * cols * size), full,
             at(u, i * rows * (full ? rows : cols) * size), at(s.data(), i * cols * size),

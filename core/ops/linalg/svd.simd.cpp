@@ -13,7 +13,9 @@ namespace mge::cpu::MGE_SIMD_NS {
 namespace {
 
 constexpr int64_t kSmall = 40;  // below, reflectors are applied one by one
-constexpr int64_t kRows = 64;   // of a chunk of a pass: sums do not depend on the threads
+// Elements of a pass over the matrix for which a thread is worth waking.
+constexpr int64_t kPassElements = 1 << 19;
+constexpr int64_t kRows = 64;  // of a chunk of a pass: sums do not depend on the threads
 
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 // The singular vectors are rotated in slabs of so many columns.
@@ -108,7 +110,15 @@ template <class T>
 class Decomposition {
  public:
   Decomposition(int64_t rows, int64_t cols, T* a, bool full, T* u, T* s, T* vt, T* scratch)
-      : p_(rows), q_(cols), row_(row_length<T>(cols)), a_(a), full_(full), u_(u), s_(s), vt_(vt) {
+      : p_(rows),
+        q_(cols),
+        row_(row_length<T>(cols)),
+        a_(a),
+        full_(full),
+        alone_(rows * cols < kThreadedElements),
+        u_(u),
+        s_(s),
+        vt_(vt) {
     const auto take = [&](int64_t n) {
       T* const out = scratch ? scratch + size_ : nullptr;
       size_ += round_up(n, 64 / sizeof(T));
@@ -194,8 +204,8 @@ class Decomposition {
       if (end == q_) break;
       T t[kReflectors * kReflectors];
       const Block<T> v = tall_block(k), c{a_ + end * p_ + k, 1, p_};
-      block_factor(p_ - k, count, v, tau_ + k, t);
-      apply_block_turned<T>(p_ - k, q_ - end, count, v, t, true, c, work_);
+      block_factor(p_ - k, count, v, tau_ + k, t, alone_);
+      apply_block_turned<T>(p_ - k, q_ - end, count, v, t, true, c, work_, alone_);
     }
   }
   // The reflectors from k on as columns.
@@ -266,7 +276,7 @@ class Decomposition {
   template <class F>
   int64_t each_chunk(int64_t k, F&& f) {
     const int64_t rows = q_ - k, chunks = (rows + kRows - 1) / kRows;
-    parallel_for(chunks, std::max<int64_t>(1, (1 << 16) / (kRows * rows)),
+    parallel_for(chunks, std::max<int64_t>(1, kPassElements / (kRows * rows)),
                  [&](int64_t first, int64_t last) {
                    for (int64_t c = first; c < last; ++c) {
                      f(c, k + c * kRows, std::min(q_, k + (c + 1) * kRows));
@@ -297,8 +307,9 @@ class Decomposition {
           std::copy(v + (k + j) * q_ + at + j, v + (k + j + 1) * q_, to + j);
         }
         const Block<T> block{panel_, 1, q_ - at};
-        block_factor(q_ - at, some, block, tau + k, t);
-        apply_block<T>(q_ - at, q_ - at, some, block, t, false, {m + at * q_ + at, q_, 1}, work_);
+        block_factor(q_ - at, some, block, tau + k, t, alone_);
+        apply_block<T>(q_ - at, q_ - at, some, block, t, false, {m + at * q_ + at, q_, 1}, work_,
+                       alone_);
       }
     }
     constexpr int64_t tile = 16;
@@ -422,7 +433,7 @@ class Decomposition {
     if (rotations_.count == 0) return;
     constexpr int64_t width = kSlab<T>;
     const int64_t slabs = (q_ + width - 1) / width;
-    parallel_for(2 * slabs, 1 + (1 << 15) / (1 + rotations_.used * width),
+    parallel_for(2 * slabs, 1 + (1 << 20) / (1 + rotations_.used * width),
                  [&](int64_t b, int64_t e) {
                    for (int64_t i = b; i < e; ++i) {
                      const bool left = i < slabs;
@@ -480,14 +491,15 @@ class Decomposition {
     for (int64_t k = (q_ - 1) / kReflectors * kReflectors; k >= 0; k -= kReflectors) {
       const int64_t some = std::min(kReflectors, q_ - k);
       T t[kReflectors * kReflectors];
-      block_factor(p_ - k, some, tall_block(k), tau_ + k, t);
-      apply_block<T>(p_ - k, cols, some, tall_block(k), t, false, {u_ + k * cols, cols, 1}, work_);
+      block_factor(p_ - k, some, tall_block(k), tau_ + k, t, alone_);
+      apply_block<T>(p_ - k, cols, some, tall_block(k), t, false, {u_ + k * cols, cols, 1}, work_,
+                     alone_);
     }
   }
 
   int64_t p_, q_, row_;
   T* a_;
-  bool full_;
+  bool full_, alone_;
   T *u_, *s_, *vt_;
   int exponent_ = 0;
   double *d_, *e_;
