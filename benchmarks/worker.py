@@ -37,12 +37,12 @@ def time_steps(work: Work, seconds: float) -> list[float]:
 
 def main() -> None:
     framework, name, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
-    makers = load(framework)
-    if name not in makers:
+    maker = load(framework, name)
+    if maker is None:
         print(json.dumps({"missing": True}))
         return
     imported = peak_memory()
-    work = makers[name]()
+    work = maker()
     times = time_steps(work, seconds)
     print(
         json.dumps(

@@ -76,12 +76,14 @@ def groups(framework: str = "openmge") -> dict[str, list[str]]:
     return found
 
 
-def load(framework: str) -> dict[str, Maker]:
-    """The workloads of a framework, by name."""
+def load(framework: str, name: str) -> Maker | None:
+    """A framework's workload; None where it has none of this name. Imports its group alone."""
+    group = next((g for g, names in groups(framework).items() if name in names), None)
+    if group is None:
+        return None
     if framework == "torch channels-last":
         importlib.import_module("benchmarks.workloads.torch_peer").use_channels_last()
-    for path in sorted(HERE.glob(f"*_{FRAMEWORKS[framework]}.py")):
-        importlib.import_module(f"benchmarks.workloads.{path.stem}")
-    if framework == "torch channels-last":
-        return {name: WORKLOADS[name] for name in BOTH_FORMATS}
-    return WORKLOADS
+    importlib.import_module(f"benchmarks.workloads.{group}_{FRAMEWORKS[framework]}")
+    if framework == "torch channels-last" and name not in BOTH_FORMATS:
+        return None
+    return WORKLOADS[name]

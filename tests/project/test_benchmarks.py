@@ -38,7 +38,11 @@ def test_unknown_workload() -> None:
 
 
 def test_workloads_of_openmge() -> None:
-    assert sorted(load("openmge")) == sorted(n for names in groups().values() for n in names)
+    """All can be found, and are no one's twice."""
+    names = [name for group in groups().values() for name in group]
+    assert len(set(names)) == len(names)
+    assert all(load("openmge", name) for name in names)
+    assert load("openmge", "nothing") is None
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
