@@ -13,11 +13,38 @@ namespace {
 
 using std::int64_t;
 
-// A number in (0, 1) from the words of a counter, with 53 random bits.
-double number_of(const GeneratorState& state, int64_t counter) {
-  const auto words = cpu::philox(state.seed, state.offset + static_cast<std::uint64_t>(counter), 0);
-  const std::uint64_t bits = (std::uint64_t{words[0]} << 32 | words[1]) >> 11;
+// Number i of a stream, in (0, 1), with 53 random bits; a counter holds two.
+double number_of(const cpu::PhiloxWords& words, int64_t i) {
+  const std::size_t at = i % 2 ? 2 : 0;
+  const std::uint64_t bits = (std::uint64_t{words[at]} << 32 | words[at + 1]) >> 11;
   return (static_cast<double>(bits) + 0.5) * 0x1p-53;
+}
+class Numbers {
+ public:
+  Numbers(const GeneratorState& state, int64_t counter)
+      : seed_(state.seed), first_(state.offset + static_cast<std::uint64_t>(counter)) {}
+  // Numbers come in order.
+  double next() {
+    const int64_t i = count_++;
+    if (i % 2 == 0) words_ = cpu::philox(seed_, first_ + static_cast<std::uint64_t>(i / 2), 0);
+    return number_of(words_, i);
+  }
+
+ private:
+  std::uint64_t seed_, first_;
+  int64_t count_ = 0;
+  cpu::PhiloxWords words_{};
+};
+
+// How many of n ascending numbers are at most x, without a branch that could be guessed wrongly.
+int64_t count_up_to(const double* ascending, int64_t n, double x) {
+  const double* from = ascending;
+  while (n > 1) {
+    const int64_t half = n / 2;
+    from = from[half - 1] <= x ? from + half : from;
+    n -= half;
+  }
+  return from - ascending + (*from <= x);
 }
 
 // Raises where a row of weights names no distribution.
@@ -46,9 +73,9 @@ void draw_again(const GeneratorState& state, int64_t counter, double* w, int64_t
   for (int64_t i = 1; i < n; ++i) w[i] += w[i - 1];
   // A number just below the total may round to it: the last position with a weight takes it.
   const int64_t last = std::lower_bound(w, w + n, w[n - 1]) - w;
+  Numbers numbers(state, counter);
   for (int64_t s = 0; s < samples; ++s) {
-    const double at = number_of(state, counter + s) * w[n - 1];
-    const int64_t found = std::upper_bound(w, w + n, at) - w;
+    const int64_t found = count_up_to(w, n, numbers.next() * w[n - 1]);
     out[s] = static_cast<std::int32_t>(std::min(found, last));
   }
 }
@@ -58,9 +85,11 @@ void draw_again(const GeneratorState& state, int64_t counter, double* w, int64_t
 void draw_once(const GeneratorState& state, int64_t counter, const double* w, int64_t n,
                int64_t samples, std::pair<double, std::int32_t>* clocks, std::int32_t* out) {
   int64_t some = 0;
+  Numbers numbers(state, counter);
   for (int64_t i = 0; i < n; ++i) {
+    const double number = numbers.next();
     if (w[i] == 0) continue;
-    const double time = -std::log(number_of(state, counter + i)) / w[i];
+    const double time = -std::log(number) / w[i];
     clocks[some++] = {time, static_cast<std::int32_t>(i)};
   }
   std::partial_sort(clocks, clocks + samples, clocks + some);
@@ -78,7 +107,7 @@ void kernel(const MultinomialRNG& op, CpuContext&, Views in, MutViews out) {
   double* const weights = memory.as<double>();
   cpu::copy(w, {weights, DType::float64, w.shape, row_major(w.shape)});
   for (int64_t r = 0; r < rows; ++r) check_row(weights + r * n, n, r, op);
-  const int64_t each = op.replacement ? samples : n;
+  const int64_t each = ((op.replacement ? samples : n) + 1) / 2;  // counters of a row
   const GeneratorState state = take_counters(op.handle, static_cast<std::uint64_t>(rows * each));
   std::int32_t* const to = out[0].ptr<std::int32_t>();
   using Clock = std::pair<double, std::int32_t>;
