@@ -198,6 +198,14 @@ def test_far_positions_wrap_and_reflect() -> None:
         np.testing.assert_allclose(got, want, atol=1e-5)
 
 
+def test_far_from_a_long_image_is_outside() -> None:
+    """Also where neighbouring float32 numbers are further apart than pixels."""
+    x = F.ones((1, 1, 1, (1 << 25) + 1)).astype("uint8")
+    at = T([[[[1e30, 0.0], [np.inf, 0.0], [4e7, 0.0], [1.0, 0.0]]]])
+    got = F.vision.remap(x, at, "constant", 7.0, "nearest").numpy()
+    np.testing.assert_array_equal(got.reshape(-1), [7, 7, 7, 1])
+
+
 def test_nearest_halves_go_to_the_even_pixel() -> None:
     x = T(np.arange(5, dtype=np.float32).reshape(1, 1, 1, 5))
     at = np.array([0.5, 1.5, 2.5, 3.5, -0.5])
@@ -267,6 +275,11 @@ def test_images_from_another_batch_raise() -> None:
         warp(x, mat, (2, 2))
     with pytest.raises(TypeError, match="integer"):
         warp(x, mat, (2, 2), mat_idx=[0.5, 1.0, 1.0])
+
+
+def test_no_matrices() -> None:
+    none = F.vision.warp_perspective(F.zeros((2, 1, 4, 4)), F.zeros((0, 3, 3)), (2, 3), mat_idx=[])
+    assert none.shape == (0, 1, 2, 3)
 
 
 @pytest.mark.parametrize("border", ["isolated", "transparent", "foo", 3, None])

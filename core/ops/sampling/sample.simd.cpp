@@ -95,7 +95,8 @@ template <BorderMode border, bool near>
 template <BorderMode border, int K, bool near, class A>
 [[gnu::always_inline]] inline A brought_near(A x, int32_t n, int64_t period) {
   if constexpr (border == BorderMode::REPLICATE || border == BorderMode::CONSTANT) {
-    const A low = A(-K - 1), high = A(n) + K;
+    // Far enough outside, also where a float does not tell neighbouring numbers apart.
+    const A low = A(-K - 1), high = A(n) + K + A(n >> 20);
     x = x < low ? low : x;
     return x > high ? high : x;
   }

@@ -396,7 +396,7 @@ def warp_perspective(
     image = None
     if mat_idx is not None:
         numbers = mat_idx if isinstance(mat_idx, (Tensor, np.ndarray)) else list(mat_idx)
-        image = _as_tensor(numbers).reshape(-1)
+        image = _as_tensor(numbers if len(numbers) else np.zeros(0, np.int32)).reshape(-1)
     behind = _is_channels_last(format)
     return _sample(inp, at, image, behind, interp_mode, border_mode, border_val)
 
