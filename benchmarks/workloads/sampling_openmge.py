@@ -96,30 +96,29 @@ def area_photo() -> Work:
     return Work(lambda: F.vision.resize(x, (256, 256), imode="area"))
 
 
-def remapped(shape: tuple[int, ...], size: int, mode: str = "linear") -> Work:
-    x, at = normal(*shape), mge.tensor(positions.pixels(shape, size))
+def remapped(x: mge.Tensor, size: int, mode: str = "linear") -> Work:
+    at = mge.tensor(positions.pixels(x.shape, size))
     return Work(lambda: F.vision.remap(x, at, interp_mode=mode))
 
 
 @workload
 def remap_photo() -> Work:
-    return remapped((8, 3, 256, 256), 224)
+    return remapped(normal(8, 3, 256, 256), 224)
 
 
 @workload
 def remap_features() -> Work:
-    x, at = features(8, 64, 56, 56), mge.tensor(positions.pixels((8, 64, 56, 56), 56))
-    return Work(lambda: F.vision.remap(x, at))
+    return remapped(features(8, 64, 56, 56), 56)
 
 
 @workload
 def remap_nearest() -> Work:
-    return remapped((8, 64, 56, 56), 56, "nearest")
+    return remapped(features(8, 64, 56, 56), 56, "nearest")
 
 
 @workload
 def remap_cubic() -> Work:
-    return remapped((4, 16, 128, 128), 128, "cubic")
+    return remapped(features(4, 16, 128, 128), 128, "cubic")
 
 
 @workload
