@@ -147,12 +147,12 @@ Values inputs_of(const Op& op, PyObject* const* args, std::size_t n) {
 }
 
 PyObject* outputs_to_python(Values out) {
-  PyObject* list = PyList_New(static_cast<Py_ssize_t>(out.size()));
-  if (!list) throw nb::python_error();
+  PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(out.size()));
+  if (!tuple) throw nb::python_error();
   for (std::size_t i = 0; i < out.size(); ++i) {
-    PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), wrap(std::move(out[i])));
+    PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), wrap(std::move(out[i])));
   }
-  return list;
+  return tuple;
 }
 
 const OpRef& op_of(PyObject* o) {
@@ -163,12 +163,13 @@ const OpRef& op_of(PyObject* o) {
   return op->op;
 }
 
-// Other Python threads run during an op that is worth the hand-over.
+// Other Python threads run during an op that is worth the hand-over. In a traced call the op only
+// marks its operands, and two threads must not mark the same ones.
 constexpr std::int64_t kReleaseGil = 1 << 17;
 Values run(const OpRef& op, Values in) {
   std::int64_t most = 0;
   for (const Value& v : in) most = std::max(most, v.size());
-  if (most < kReleaseGil) return apply(op, std::move(in));
+  if (most < kReleaseGil || dispatch_state().trace) return apply(op, std::move(in));
   nb::gil_scoped_release release;
   return apply(op, std::move(in));
 }
@@ -178,7 +179,7 @@ Values run_call(const OpRef& op, PyObject* const* args, Py_ssize_t n) {
 }
 
 // The outputs of an op that is written in Python.
-nb::list run_python(PyObject* const* args, Py_ssize_t n) {
+nb::tuple run_python(PyObject* const* args, Py_ssize_t n) {
   nb::list inputs;
   for (Py_ssize_t i = 1; i < n; ++i) inputs.append(nb::handle(args[i]));
   const nb::object out = nb::handle(args[0]).attr("_apply")(*inputs);
@@ -188,7 +189,7 @@ nb::list run_python(PyObject* const* args, Py_ssize_t n) {
               Py_TYPE(out.ptr())->tp_name);
   }
   for (nb::handle h : out) value_of(name, h.ptr());
-  return nb::list(out);
+  return nb::tuple(out);
 }
 
 OpRef first_as_op(const char* function, PyObject* const* args, Py_ssize_t n) {
@@ -196,7 +197,7 @@ OpRef first_as_op(const char* function, PyObject* const* args, Py_ssize_t n) {
   return op_of(args[0]);
 }
 
-// apply(op, *inputs) -> list of outputs; call(op, *inputs) -> the only output. Plain C functions,
+// apply(op, *inputs) -> tuple of outputs; call(op, *inputs) -> the only output. Plain C functions,
 // because every call of a layer goes through one of them.
 PyObject* py_apply(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guarded<PyObject*>(nullptr, [&] {
@@ -208,7 +209,7 @@ PyObject* py_call(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guarded<PyObject*>(nullptr, [&] {
     const OpRef op = first_as_op("call", args, n);
     if (!op) {
-      const nb::list out = run_python(args, n);
+      const nb::tuple out = run_python(args, n);
       if (out.size() != 1)
         fail_value("call", "expected an op with one output, it has ", out.size());
       return nb::object(out[0]).release().ptr();

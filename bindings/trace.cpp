@@ -25,6 +25,7 @@ class TracedCall {
       std::optional<TraceSession>& session;
       ~Drop() { session.reset(); }
     } drop{session_};
+    nb::gil_scoped_release release;
     session_->finish(!failed);
   }
 
@@ -52,7 +53,7 @@ void bind_trace(nb::module_& m) {
           "graphs",
           [](const TracedFunction& f) {
             nb::list out;
-            for (const auto& way : f.ways()) out.append(way->graph.text());
+            for (const auto* way : f.ways()) out.append(way->graph.text());
             return out;
           },
           "A text for each way that the function took.");

@@ -43,14 +43,42 @@ void flush_trace() {
   if (current_session) current_session->flush();
 }
 
+std::vector<TracedFunction::Way*> TracedFunction::ways() const {
+  const std::lock_guard guard(lock_);
+  std::vector<Way*> out;
+  for (const auto& way : ways_) out.push_back(way.get());
+  return out;
+}
+
+bool TracedFunction::full() const {
+  const std::lock_guard guard(lock_);
+  return ways_.size() >= kMostWays;
+}
+
+void TracedFunction::add(std::unique_ptr<Way> way) {
+  const std::lock_guard guard(lock_);
+  if (ways_.size() < kMostWays) ways_.push_back(std::move(way));
+}
+
+const Program& TracedFunction::program(Way& way, std::size_t begin, std::size_t end,
+                                       std::vector<ValueId> live) {
+  const std::lock_guard guard(lock_);
+  for (const auto& p : way.programs) {
+    if (p->computes(begin, end, live)) return *p;
+  }
+  way.programs.push_back(std::make_unique<const Program>(way.graph, begin, end, std::move(live)));
+  return *way.programs.back();
+}
+
 TraceSession::TraceSession(TracedFunction& function)
     : function_(function), serial_(next_track_serial()) {
-  if (function.ways_.empty()) {
+  const auto ways = function.ways();
+  if (ways.empty()) {
     mode_ = Mode::record;
     recorded_ = std::make_unique<TracedFunction::Way>();
   } else {
     mode_ = Mode::replay;
-    way_ = function.ways_.front().get();
+    way_ = ways.front();
     env_.resize(way_->graph.values.size());
     bound_.resize(way_->graph.values.size());
   }
@@ -151,9 +179,9 @@ bool TraceSession::matches(const OpRef& op, const Values& inputs) {
 // Looks for a way that began like this one and goes on with this call.
 bool TraceSession::step_onto_other_way(const OpRef& op, const Values& inputs) {
   TracedFunction::Way* before = way_;
-  for (const auto& other : function_.ways_) {
-    if (other.get() == before || !other->graph.begins_like(before->graph, next_)) continue;
-    way_ = other.get();
+  for (TracedFunction::Way* other : function_.ways()) {
+    if (other == before || !other->graph.begins_like(before->graph, next_)) continue;
+    way_ = other;
     bound_.resize(std::max(bound_.size(), way_->graph.values.size()));
     if (!matches(op, inputs)) continue;
     env_.resize(std::max(env_.size(), way_->graph.values.size()));
@@ -166,7 +194,7 @@ bool TraceSession::step_onto_other_way(const OpRef& op, const Values& inputs) {
 // From here on the call goes a way of its own.
 void TraceSession::leave_the_record() {
   flush();
-  if (function_.ways_.size() >= TracedFunction::kMostWays) {
+  if (function_.full()) {
     mode_ = Mode::off;
     return;
   }
@@ -229,18 +257,12 @@ void TraceSession::flush() {
       if (!env_[id].impl()->unique()) live.push_back(id);
     }
   }
-  auto& programs = way_->programs;
-  auto program = std::find_if(programs.begin(), programs.end(),
-                              [&](const Program& p) { return p.computes(begin, next_, live); });
-  if (program == programs.end()) {
-    programs.emplace_back(graph, begin, next_, live);
-    program = std::prev(programs.end());
-  }
+  const Program& program = function_.program(*way_, begin, next_, live);
   begin_ = next_;  // also where it fails: what was pending is lost then
   // Taken out, so that nothing but the program holds on to what it uses.
   std::vector<Value> env(env_.size());
   std::swap(env, env_);
-  const std::vector<Value> results = program->run(env);
+  const std::vector<Value> results = program.run(env);
   for (std::size_t i = 0; i < live.size(); ++i) {
     ValueImpl& pending = *env[live[i]].impl();
     const ValueImpl& made = *results[i].impl();
@@ -264,7 +286,7 @@ void TraceSession::finish(bool keep) {
     }
   } end{*this};
   flush();
-  if (keep && mode_ == Mode::record) function_.ways_.push_back(std::move(recorded_));
+  if (keep && mode_ == Mode::record) function_.add(std::move(recorded_));
 }
 
 }  // namespace mge

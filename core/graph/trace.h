@@ -10,6 +10,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "core/graph/graph.h"
@@ -29,12 +30,17 @@ class TracedFunction {
 
   struct Way {
     Graph graph;
-    std::vector<Program> programs;  // of the stretches that ran
+    std::vector<std::unique_ptr<const Program>> programs;  // of the stretches that ran
   };
-  const std::vector<std::unique_ptr<Way>>& ways() const { return ways_; }
+  std::vector<Way*> ways() const;
 
  private:
   friend class TraceSession;
+  const Program& program(Way& way, std::size_t begin, std::size_t end, std::vector<ValueId> live);
+  bool full() const;
+  void add(std::unique_ptr<Way> way);
+
+  mutable std::mutex lock_;  // of the two lists: calls on several threads share them
   std::vector<std::unique_ptr<Way>> ways_;
 };
 

@@ -25,7 +25,7 @@ def extern_opr_subgraph(
     dump_name: str,
     dump_data: bytes,
     output_dtypes: Sequence[Any],
-) -> list[Tensor]:
+) -> tuple[Tensor, ...]:
     """Would run an op of a library that is loaded apart.
 
     Raises:
@@ -35,7 +35,7 @@ def extern_opr_subgraph(
     return apply(op, *inputs)
 
 
-def tensorrt_runtime_opr(inputs: Sequence[Tensor], data: bytes | None = None) -> list[Tensor]:
+def tensorrt_runtime_opr(inputs: Sequence[Tensor], data: bytes | None = None) -> tuple[Tensor, ...]:
     """Would run a TensorRT engine.
 
     Raises:
@@ -46,7 +46,7 @@ def tensorrt_runtime_opr(inputs: Sequence[Tensor], data: bytes | None = None) ->
 
 def cambricon_runtime_opr(
     inputs: Sequence[Tensor], data: bytes, symbol: str, tensor_dim_mutable: bool
-) -> list[Tensor]:
+) -> tuple[Tensor, ...]:
     """Would run an offline model of a Cambricon device.
 
     Raises:
@@ -56,7 +56,7 @@ def cambricon_runtime_opr(
     return apply(op, *inputs)
 
 
-def atlas_runtime_opr(inputs: Sequence[Tensor], data: bytes) -> list[Tensor]:
+def atlas_runtime_opr(inputs: Sequence[Tensor], data: bytes) -> tuple[Tensor, ...]:
     """Would run an offline model of an Atlas device.
 
     Raises:
@@ -65,7 +65,7 @@ def atlas_runtime_opr(inputs: Sequence[Tensor], data: bytes) -> list[Tensor]:
     return apply(builtin.AtlasRuntime(data, len(data)), *inputs)
 
 
-def magicmind_runtime_opr(inputs: Sequence[Tensor], data: bytes) -> list[Tensor]:
+def magicmind_runtime_opr(inputs: Sequence[Tensor], data: bytes) -> tuple[Tensor, ...]:
     """Would run a MagicMind model.
 
     Raises:

@@ -62,7 +62,7 @@ class PyOpBase(_core.PyOpBase):
     """Base of ops that are written in Python.
 
     A subclass lists its attributes with their defaults in ``_fields`` and defines
-    ``_apply(*inputs)``, which returns a list of Tensors. What it computes by ops and functions is
+    ``_apply(*inputs)``, which returns a list or tuple of Tensors. What it computes by ops and functions is
     differentiated.
 
     >>> import megengine as mge
@@ -73,7 +73,7 @@ class PyOpBase(_core.PyOpBase):
     ...     def _apply(self, x):
     ...         return [x * self.factor]
     >>> apply(Scale(factor=3.0), mge.tensor([1.0, 2.0]))
-    [Tensor([3. 6.], device=xpux:0)]
+    (Tensor([3. 6.], device=xpux:0),)
     """
 
     _fields: ClassVar[dict[str, Any]] = {}
@@ -97,7 +97,7 @@ class PyOpBase(_core.PyOpBase):
         """The value of a field as it is kept; raises for one that makes no sense."""
         return value
 
-    def _apply(self, *inputs: Any) -> list[Tensor]:
+    def _apply(self, *inputs: Any) -> Sequence[Tensor]:
         raise NotImplementedError(f"{type(self).__name__} does not define _apply()")
 
     def _values(self) -> list[Any]:
@@ -137,7 +137,7 @@ class Borrow(PyOpBase):
 
     _fields: ClassVar[dict[str, Any]] = {"comp_node": None}
 
-    def _apply(self, *inputs: Any) -> list[Tensor]:
+    def _apply(self, *inputs: Any) -> Sequence[Tensor]:
         self._expect(inputs, 1)
         if self.comp_node is None:
             return apply(_op("Identity"), inputs[0])
@@ -147,7 +147,7 @@ class Borrow(PyOpBase):
 class FastpathCopy(PyOpBase):
     """(x): the same elements as a Tensor of its own."""
 
-    def _apply(self, *inputs: Any) -> list[Tensor]:
+    def _apply(self, *inputs: Any) -> Sequence[Tensor]:
         self._expect(inputs, 1)
         return apply(_op("Identity"), inputs[0])
 
@@ -160,7 +160,7 @@ class GetVarShape(PyOpBase):
 
     _fields: ClassVar[dict[str, Any]] = {"axis": 7}
 
-    def _apply(self, *inputs: Any) -> list[Tensor]:
+    def _apply(self, *inputs: Any) -> Sequence[Tensor]:
         if not inputs:
             raise TypeError("GetVarShape: expected at least one input")
         self._expect_tensors(inputs)
@@ -194,7 +194,7 @@ class AssertEqual(PyOpBase):
 
     _fields: ClassVar[dict[str, Any]] = {"maxerr": 1e-4, "verbose": False}
 
-    def _apply(self, *inputs: Any) -> list[Tensor]:
+    def _apply(self, *inputs: Any) -> Sequence[Tensor]:
         self._expect(inputs, 2, 3)
         expect, get = (np.asarray(x.numpy(), np.float64) for x in inputs[:2])
         if len(inputs) == 3:
@@ -230,7 +230,7 @@ class InplaceAdd(PyOpBase):
         alpha, beta = (x.reshape(()).astype(dtype) for x in (alpha, beta))
         return dest, alpha, delta.astype(dtype), beta
 
-    def _apply(self, *inputs: Any) -> list[Tensor]:
+    def _apply(self, *inputs: Any) -> Sequence[Tensor]:
         return apply(_op("Elemwise", mode="FUSE_MUL_ADD4"), *self.operands(*inputs))
 
 
@@ -242,7 +242,7 @@ class MaskedFill(PyOpBase):
 
     _fields: ClassVar[dict[str, Any]] = {"value": 0.0}
 
-    def _apply(self, *inputs: Any) -> list[Tensor]:
+    def _apply(self, *inputs: Any) -> Sequence[Tensor]:
         self._expect(inputs, 2)
         x, mask = inputs
         if mask.dtype.kind != "b":
@@ -262,7 +262,7 @@ class MeshGrid(PyOpBase):
 
     _fields: ClassVar[dict[str, Any]] = {"indexing": "xy"}
 
-    def _apply(self, *inputs: Any) -> list[Tensor]:
+    def _apply(self, *inputs: Any) -> Sequence[Tensor]:
         self._expect_tensors(inputs)
         return list(_functional().meshgrid(*inputs, indexing=self.indexing))
 
@@ -279,7 +279,7 @@ class ParamPackConcat(PyOpBase):
     def _checked(self, field: str, value: Any) -> Any:
         return [int(v) for v in value]
 
-    def _apply(self, *inputs: Any) -> list[Tensor]:
+    def _apply(self, *inputs: Any) -> Sequence[Tensor]:
         self._expect_tensors(inputs)
         spans = _spans("ParamPackConcat", self.offsets)
         if len(inputs) == len(spans) + 1 and inputs[-1].dtype.kind == "i":
@@ -314,7 +314,7 @@ class ParamPackSplit(PyOpBase):
             return [int(v) for v in value]
         return [[int(n) for n in shape] for shape in value]
 
-    def _apply(self, *inputs: Any) -> list[Tensor]:
+    def _apply(self, *inputs: Any) -> Sequence[Tensor]:
         self._expect(inputs, 1)
         (packed,) = inputs
         spans = _spans("ParamPackSplit", self.offsets)
@@ -382,7 +382,7 @@ class ElemwiseMultiType(PyOpBase):
         except KeyError:
             raise ValueError(f"ElemwiseMultiType: unknown mode {value!r}") from None
 
-    def _apply(self, *inputs: Any) -> list[Tensor]:
+    def _apply(self, *inputs: Any) -> Sequence[Tensor]:
         name = self.mode.name
         if name.startswith("Q"):
             raise NotImplementedError(
@@ -455,7 +455,7 @@ class Barrier(PyOpBase):
             raise ValueError(f"Barrier: expected nr_outputs in [0, 65536], got {value}")
         return value
 
-    def _apply(self, *inputs: Any) -> list[Tensor]:
+    def _apply(self, *inputs: Any) -> Sequence[Tensor]:
         self._expect_tensors(inputs)
         F = _functional()
         return [F.zeros((0,), dtype="int32", device=self.comp_node) for _ in range(self.nr_outputs)]

@@ -225,7 +225,7 @@ def subgraph(
     ...     y = f("max", f("min", f("+", x, c(3)), c(6)), c(0))
     ...     return (f("/", y, c(6)),), (True,)
     >>> apply(hard_sigmoid(), mge.tensor([-4.0, 0.0, 3.0]))
-    [Tensor([0.  0.5 1. ], device=xpux:0)]
+    (Tensor([0.  0.5 1. ], device=xpux:0),)
     """
 
     def decorate(body: Body) -> Callable[[], _Subgraph]:
