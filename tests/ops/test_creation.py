@@ -124,3 +124,9 @@ def test_constants_too_large_raise() -> None:
     for shape in ((1 << 40, 1 << 40), (1 << 62, 4)):
         with pytest.raises((ValueError, MemoryError)):
             F.zeros(shape)
+
+
+def test_eye_of_no_columns() -> None:
+    """It has nothing to write, however many rows."""
+    assert F.eye(1 << 40, 0).shape == (1 << 40, 0)
+    assert F.eye(0, 1 << 40).shape == (0, 1 << 40)
