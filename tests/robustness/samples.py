@@ -248,7 +248,7 @@ def linear_algebra() -> list[Sample]:
     }
     calls |= dict.fromkeys(("add", "sub", "mul", "div"), lambda: [z(), z()])
     out = [
-        Sample(f"complex {n}", getattr(F, n), calls.get(n, lambda: [z()])) for n in names.split()
+        Sample(n, getattr(F, n), calls.get(n, lambda: [z()])) for n in names.split()
     ]
     exponential = mge.distributions.Exponential
     more: list[tuple[str, Any, Callable[[], list[Any]]]] = [
