@@ -48,6 +48,8 @@ void bind_runtime(nb::module_& m) {
       .def("get_reserved_memory", [](const Device&) { return memory_stats().reserved; })
       .def("get_max_reserved_memory", [](const Device&) { return memory_stats().max_reserved; })
       .def("reset_max_memory_stats", [](const Device&) { reset_max_memory_stats(); })
+      // Programs that call ops below the functions ask for the device of the core, which this is.
+      .def("to_c", [](nb::handle self) { return nb::borrow(self); })
       .def("__str__", &Device::logical_name)
       .def("__repr__",
            [](const Device& d) {

@@ -10,7 +10,7 @@ import numpy as np
 import megengine as mge
 import megengine.functional as F
 from benchmarks.workloads import Work, workload
-from benchmarks.workloads.openmge import backward, normal
+from benchmarks.workloads.openmge import backward, features, normal
 
 
 def grouped(groups: int, *shape: int) -> mge.Tensor:
@@ -355,37 +355,37 @@ def fold_patches_train() -> Work:
 
 @workload
 def pad_constant() -> Work:
-    x = normal(8, 64, 56, 56)
+    x = features(8, 64, 56, 56)
     return Work(lambda: F.nn.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), "constant"))
 
 
 @workload
 def pad_constant_train() -> Work:
-    x = normal(8, 64, 56, 56)
+    x = features(8, 64, 56, 56)
     return backward(lambda: F.nn.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), "constant"), [x])
 
 
 @workload
 def pad_reflect() -> Work:
-    x = normal(8, 64, 56, 56)
+    x = features(8, 64, 56, 56)
     return Work(lambda: F.nn.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), "reflect"))
 
 
 @workload
 def pad_reflect_train() -> Work:
-    x = normal(8, 64, 56, 56)
+    x = features(8, 64, 56, 56)
     return backward(lambda: F.nn.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), "reflect"), [x])
 
 
 @workload
 def pad_replicate() -> Work:
-    x = normal(8, 64, 56, 56)
+    x = features(8, 64, 56, 56)
     return Work(lambda: F.nn.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), "replicate"))
 
 
 @workload
 def pad_replicate_train() -> Work:
-    x = normal(8, 64, 56, 56)
+    x = features(8, 64, 56, 56)
     return backward(lambda: F.nn.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), "replicate"), [x])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import megengine as mge
 import megengine.functional as F
 from benchmarks.workloads import Work, boxes, workload
-from benchmarks.workloads.openmge import backward, normal
+from benchmarks.workloads.openmge import backward, features, normal
 
 FEATURES = (2, 256, 100, 136)  # of two images of 800 x 1088 pixels, an eighth of their size
 
@@ -16,37 +16,37 @@ def proposals(count: int) -> mge.Tensor:
 
 @workload
 def roi_align_512() -> Work:
-    x, rois = normal(*FEATURES), proposals(512)
+    x, rois = features(*FEATURES), proposals(512)
     return Work(lambda: F.vision.roi_align(x, rois, 7, spatial_scale=0.125))
 
 
 @workload
 def roi_align_few() -> Work:
-    x, rois = normal(*FEATURES), proposals(16)
+    x, rois = features(*FEATURES), proposals(16)
     return Work(lambda: F.vision.roi_align(x, rois, 7, spatial_scale=0.125))
 
 
 @workload
 def roi_align_masks() -> Work:
-    x, rois = normal(*FEATURES), proposals(100)
+    x, rois = features(*FEATURES), proposals(100)
     return Work(lambda: F.vision.roi_align(x, rois, 14, spatial_scale=0.125))
 
 
 @workload
 def roi_align_train() -> Work:
-    x, rois = normal(*FEATURES), proposals(512)
+    x, rois = features(*FEATURES), proposals(512)
     return backward(lambda: F.vision.roi_align(x, rois, 7, spatial_scale=0.125), [x])
 
 
 @workload
 def roi_pooling_512() -> Work:
-    x, rois = normal(*FEATURES), proposals(512)
+    x, rois = features(*FEATURES), proposals(512)
     return Work(lambda: F.vision.roi_pooling(x, rois, 7, scale=0.125))
 
 
 @workload
 def roi_pooling_train() -> Work:
-    x, rois = normal(*FEATURES), proposals(512)
+    x, rois = features(*FEATURES), proposals(512)
     return backward(lambda: F.vision.roi_pooling(x, rois, 7, scale=0.125), [x])
 
 
@@ -99,5 +99,5 @@ def correlation_train() -> Work:
 
 @workload
 def deformable_psroi_pooling() -> Work:
-    x, rois, trans = normal(*FEATURES), proposals(512), normal(512, 2, 7, 7)
+    x, rois, trans = features(*FEATURES), proposals(512), normal(512, 2, 7, 7)
     return Work(lambda: F.deformable_psroi_pooling(x, rois, trans, False, 7, 7, 7, 4, 0.125, 0.1))

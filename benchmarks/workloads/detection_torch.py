@@ -1,21 +1,16 @@
 """Object detection and deformable networks, at the sizes of a feature pyramid, through torchvision.
 
-Correlation is written out of PyTorch's functions; torchvision has none. Without torchvision there
-are no workloads.
+Correlation is written out of PyTorch's functions; torchvision has none.
 """
 
 from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
+from torchvision import ops
 
 from benchmarks.workloads import Work, boxes, workload
 from benchmarks.workloads.torch_peer import backward, forward, images, workload_of_images
-
-try:
-    from torchvision import ops
-except ImportError:
-    ops = None
 
 FEATURES = (2, 256, 100, 136)  # of two images of 800 x 1088 pixels, an eighth of their size
 
@@ -28,73 +23,83 @@ def align(x: torch.Tensor, rois: torch.Tensor, size: int) -> torch.Tensor:
     return ops.roi_align(x, rois, size, 0.125, 2, True)
 
 
-if ops is not None:
+@workload_of_images
+def roi_align_512() -> Work:
+    x, rois = images(*FEATURES), proposals(512)
+    return forward(lambda: align(x, rois, 7))
 
-    @workload_of_images
-    def roi_align_512() -> Work:
-        x, rois = images(*FEATURES), proposals(512)
-        return forward(lambda: align(x, rois, 7))
 
-    @workload_of_images
-    def roi_align_few() -> Work:
-        x, rois = images(*FEATURES), proposals(16)
-        return forward(lambda: align(x, rois, 7))
+@workload_of_images
+def roi_align_few() -> Work:
+    x, rois = images(*FEATURES), proposals(16)
+    return forward(lambda: align(x, rois, 7))
 
-    @workload_of_images
-    def roi_align_masks() -> Work:
-        x, rois = images(*FEATURES), proposals(100)
-        return forward(lambda: align(x, rois, 14))
 
-    @workload_of_images
-    def roi_align_train() -> Work:
-        x, rois = images(*FEATURES), proposals(512)
-        return backward(lambda: align(x, rois, 7), [x])
+@workload_of_images
+def roi_align_masks() -> Work:
+    x, rois = images(*FEATURES), proposals(100)
+    return forward(lambda: align(x, rois, 14))
 
-    @workload_of_images
-    def roi_pooling_512() -> Work:
-        x, rois = images(*FEATURES), proposals(512)
-        return forward(lambda: ops.roi_pool(x, rois, 7, 0.125))
 
-    @workload_of_images
-    def roi_pooling_train() -> Work:
-        x, rois = images(*FEATURES), proposals(512)
-        return backward(lambda: ops.roi_pool(x, rois, 7, 0.125), [x])
+@workload_of_images
+def roi_align_train() -> Work:
+    x, rois = images(*FEATURES), proposals(512)
+    return backward(lambda: align(x, rois, 7), [x])
 
-    def suppression(count: int, threshold: float) -> Work:
-        box, score = proposals(count)[:, 1:].contiguous(), torch.from_numpy(boxes.scores(count))
-        return forward(lambda: ops.nms(box, score, threshold))
 
-    @workload
-    def nms_200() -> Work:
-        return suppression(200, 0.5)
+@workload_of_images
+def roi_pooling_512() -> Work:
+    x, rois = images(*FEATURES), proposals(512)
+    return forward(lambda: ops.roi_pool(x, rois, 7, 0.125))
 
-    @workload
-    def nms_2000() -> Work:
-        return suppression(2000, 0.7)
 
-    @workload
-    def nms_20000() -> Work:
-        return suppression(20000, 0.5)
+@workload_of_images
+def roi_pooling_train() -> Work:
+    x, rois = images(*FEATURES), proposals(512)
+    return backward(lambda: ops.roi_pool(x, rois, 7, 0.125), [x])
 
-    def deformable() -> tuple[torch.Tensor, ...]:
-        return (
-            images(2, 256, 50, 68),
-            images(2, 18, 50, 68),
-            torch.randn(256, 256, 3, 3),
-            images(2, 9, 50, 68),
-        )
 
-    @workload_of_images
-    def deformable_conv() -> Work:
-        x, offset, w, mask = deformable()
-        return forward(lambda: ops.deform_conv2d(x, offset, w, padding=1, mask=mask))
+def suppression(count: int, threshold: float) -> Work:
+    box, score = proposals(count)[:, 1:].contiguous(), torch.from_numpy(boxes.scores(count))
+    return forward(lambda: ops.nms(box, score, threshold))
 
-    @workload_of_images
-    def deformable_conv_train() -> Work:
-        x, offset, w, mask = deformable()
-        return backward(
-            lambda: ops.deform_conv2d(x, offset, w, padding=1, mask=mask), [x, w, offset, mask]
-        )
+
+@workload
+def nms_200() -> Work:
+    return suppression(200, 0.5)
+
+
+@workload
+def nms_2000() -> Work:
+    return suppression(2000, 0.7)
+
+
+@workload
+def nms_20000() -> Work:
+    return suppression(20000, 0.5)
+
+
+def deformable() -> tuple[torch.Tensor, ...]:
+    return (
+        images(2, 256, 50, 68),
+        images(2, 18, 50, 68),
+        torch.randn(256, 256, 3, 3),
+        images(2, 9, 50, 68),
+    )
+
+
+@workload_of_images
+def deformable_conv() -> Work:
+    x, offset, w, mask = deformable()
+    return forward(lambda: ops.deform_conv2d(x, offset, w, padding=1, mask=mask))
+
+
+@workload_of_images
+def deformable_conv_train() -> Work:
+    x, offset, w, mask = deformable()
+    return backward(
+        lambda: ops.deform_conv2d(x, offset, w, padding=1, mask=mask), [x, w, offset, mask]
+    )
 
 
 def correlate(a: torch.Tensor, b: torch.Tensor, far: int) -> torch.Tensor:

@@ -18,6 +18,11 @@ def normal(*shape: int) -> mge.Tensor:
     return mge.random.normal(size=shape)
 
 
+def features(n: int, channels: int, height: int, width: int) -> mge.Tensor:
+    """Standard normal numbers, channels-last: as convolutions leave them."""
+    return normal(n, height, width, channels).transpose(0, 3, 1, 2)
+
+
 def integers(high: int, *shape: int) -> mge.Tensor:
     """Integers from 0 to high - 1, int32."""
     return mge.tensor(rng.integers(0, high, shape).astype(np.int32))

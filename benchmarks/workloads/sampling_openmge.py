@@ -7,15 +7,10 @@ import numpy as np
 import megengine as mge
 import megengine.functional as F
 from benchmarks.workloads import Work, positions, workload
-from benchmarks.workloads.openmge import backward, integers, normal
+from benchmarks.workloads.openmge import backward, features, integers, normal
 from examples.models.unet import UNet
 
 resize = F.vision.interpolate
-
-
-def features(n: int, channels: int, height: int, width: int) -> mge.Tensor:
-    """Standard normal numbers, channels-last: as convolutions leave them."""
-    return normal(n, height, width, channels).transpose(0, 3, 1, 2)
 
 
 @workload

@@ -247,9 +247,7 @@ def linear_algebra() -> list[Sample]:
         "reshape": lambda: [z(), (3, 2)],
     }
     calls |= dict.fromkeys(("add", "sub", "mul", "div"), lambda: [z(), z()])
-    out = [
-        Sample(n, getattr(F, n), calls.get(n, lambda: [z()])) for n in names.split()
-    ]
+    out = [Sample(n, getattr(F, n), calls.get(n, lambda: [z()])) for n in names.split()]
     exponential = mge.distributions.Exponential
     more: list[tuple[str, Any, Callable[[], list[Any]]]] = [
         ("matinv", F.matinv, lambda: [square()]),

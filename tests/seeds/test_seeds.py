@@ -1,10 +1,10 @@
 """The tutorials' programs print what the tutorials print.
 
-basics.txt and concepts.txt hold what the reference release prints for the same programs, which is
-what the documents show but for where these are of an older release: the dtype (``float32``, once
-``<class 'numpy.float32'>``) and gradients of scalars (``Tensor(1.0)``, once ``Tensor([1.])``). The
-one thing that the reference refuses and the document shows, a loss of NumPy arrays, prints as
-there.
+basics.txt, concepts.txt and modules.txt hold what the reference release prints for the same
+programs, which is what the documents show but for where these are of an older release: the dtype
+(``float32``, once ``<class 'numpy.float32'>``) and gradients of scalars (``Tensor(1.0)``, once
+``Tensor([1.])``). The one thing that the reference refuses and the document shows, a loss of NumPy
+arrays, prints as there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import megengine as mge
-from tests.seeds import basics, concepts
+from tests.seeds import basics, concepts, modules
 
 
 def expected(name: str) -> dict[str, str]:
@@ -26,7 +26,7 @@ def expected(name: str) -> dict[str, str]:
 
 
 def programs() -> Iterator[object]:
-    for module in (basics, concepts):
+    for module in (basics, concepts, modules):
         name = module.__name__.rsplit(".", 1)[-1]
         texts = expected(name)
         assert list(texts) == [p.__name__ for p in module.PROGRAMS]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..._core import Tensor, apply
@@ -26,6 +26,7 @@ __all__ = [
     "record_scope",
     "set_option",
     "set_py_tensor_type",
+    "squeeze_cpp",
     "sync",
 ]
 
@@ -49,6 +50,18 @@ def _known(function: str, name: str) -> None:
     if name != "async_level" and name not in _options:
         known = ", ".join(["async_level", *_options])
         raise KeyError(f"{function}: no option {name!r}; there are {known}")
+
+
+def squeeze_cpp(inp: Any, axis: int | Sequence[int] | None = None) -> Tensor:
+    """``F.squeeze`` under the name of its compiled part.
+
+    >>> from megengine import tensor
+    >>> squeeze_cpp(tensor([[1.0, 2.0]]), 0)
+    Tensor([1. 2.], device=xpux:0)
+    """
+    from ...functional import squeeze
+
+    return squeeze(inp, axis)
 
 
 def get_option(name: str) -> Any:

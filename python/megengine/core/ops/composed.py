@@ -62,8 +62,8 @@ class PyOpBase(_core.PyOpBase):
     """Base of ops that are written in Python.
 
     A subclass lists its attributes with their defaults in ``_fields`` and defines
-    ``_apply(*inputs)``, which returns a list or tuple of Tensors. What it computes by ops and functions is
-    differentiated.
+    ``_apply(*inputs)``, which returns a list or tuple of Tensors. What it computes by ops and
+    functions is differentiated.
 
     >>> import megengine as mge
     >>> from megengine.core.ops import builtin

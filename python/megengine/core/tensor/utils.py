@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import _core
 from ..._core import CompNode, apply, result_type
+from ...device import as_device
 from ...tensor import Tensor
 from .dtype import is_dtype_equal, is_quantize
 from .subgraph import interpret_subgraph, subgraph, subgraph_fn
@@ -16,6 +17,7 @@ from .subgraph import interpret_subgraph, subgraph, subgraph_fn
 __all__ = [
     "Const",
     "apply",
+    "as_device",
     "astensor1d",
     "astensor1d_cpp",
     "astype_cpp",
