@@ -8,7 +8,7 @@
 namespace mge {
 
 #define MGE_CORRELATION_MEMBERS                                                               \
-  ImageFormat format = ImageFormat::NCHW;                                                     \
+  NchwFormat format = NchwFormat::NCHW;                                                       \
   std::int64_t kernel_size = 1, max_displacement = 1, stride1 = 1, stride2 = 1, pad_size = 0; \
   bool is_multiply = true;
 #define MGE_CORRELATION_FIELDS(T)                                                     \

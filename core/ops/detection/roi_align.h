@@ -14,9 +14,10 @@ template <>
 struct EnumNames<RoiMode> {
   static constexpr auto names = std::to_array<const char*>({"MAX", "AVERAGE"});
 };
-enum class ImageFormat : std::uint8_t { NCHW };
+// The only format of images that these ops take.
+enum class NchwFormat : std::uint8_t { NCHW };
 template <>
-struct EnumNames<ImageFormat> {
+struct EnumNames<NchwFormat> {
   static constexpr auto names = std::to_array<const char*>({"NCHW"});
 };
 
@@ -26,7 +27,7 @@ struct EnumNames<ImageFormat> {
 // a second output, int32: which sample each maximum came from, -1 for the zeros outside.
 #define MGE_ROI_ALIGN_MEMBERS                       \
   RoiMode mode = RoiMode::MAX;                      \
-  ImageFormat format = ImageFormat::NCHW;           \
+  NchwFormat format = NchwFormat::NCHW;             \
   double spatial_scale = 1.0, offset = 0.0;         \
   std::int64_t pooled_height = 1, pooled_width = 1; \
   std::int64_t sample_height = 2, sample_width = 2;
