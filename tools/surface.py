@@ -68,6 +68,8 @@ def signature(value: Any) -> str:
     """The parameters with their defaults, without types; "" where there are none to see."""
     if inspect.isclass(value) and issubclass(value, (BaseException, enum.Enum)):
         return ""  # Python's own, which differs among its versions
+    if inspect.isclass(value) and type(value.__init__).__name__ == "nb_method":
+        return ""  # a compiled constructor, of which some versions of Python make up a signature
     try:
         found = inspect.signature(value)
     except (TypeError, ValueError):

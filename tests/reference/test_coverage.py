@@ -171,6 +171,8 @@ def tensor_members() -> list[str]:
         "__qualname__",
         "__dict__",
         "__slots__",
+        "__firstlineno__",  # these two from Python 3.13 on
+        "__static_attributes__",
     }
     plain |= {"__weakref__"} | set(dir(object)) - {
         "__eq__",

@@ -88,7 +88,7 @@ def modules() -> None:
     for name, items in listed.items():
         print(name, list(items))
     state = net.state_dict()
-    print(state, state["mean"].flags.writeable)
+    print(list(state.items()), state["mean"].flags.writeable)
     state["mean"] = np.array([7.0], dtype=np.float32)
     net.load_state_dict(state)
     print(net(mge.tensor([2.0])))
