@@ -68,8 +68,9 @@ def signature(value: Any) -> str:
     """The parameters with their defaults, without types; "" where there are none to see."""
     if inspect.isclass(value) and issubclass(value, (BaseException, enum.Enum)):
         return ""  # Python's own, which differs among its versions
-    if inspect.isclass(value) and type(value.__init__).__name__ == "nb_method":
-        return ""  # a compiled constructor, of which some versions of Python make up a signature
+    called = value.__init__ if inspect.isclass(value) else value
+    if type(called).__name__ in ("nb_func", "nb_method"):
+        return ""  # compiled, for which some versions of Python make up a signature
     try:
         found = inspect.signature(value)
     except (TypeError, ValueError):
