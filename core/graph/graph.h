@@ -15,8 +15,6 @@ struct Graph {
   struct Node {
     OpRef op;
     SmallVector<ValueId, 4> in, out;
-    // Its outputs' shapes depend on what its inputs hold: it runs before anything can follow it.
-    bool by_contents = false;
   };
   struct Entry {
     Spec spec;

@@ -121,7 +121,6 @@ void TraceSession::add_node(const OpRef& op, SmallVector<ValueId, 4> in, Values&
   Graph::Node& node = graph.nodes.emplace_back();
   node.op = op;
   node.in = std::move(in);
-  node.by_contents = op->type->traits.by_contents;
   for (Value& v : outputs) {
     // A view of everything may be its input itself; here it needs an identity of its own.
     if (id_of(v) != kNone) v = v.detached();
@@ -211,7 +210,7 @@ Values TraceSession::replay(const OpRef& op, Values& inputs) {
   const Graph& graph = way_->graph;
   const Graph::Node& node = graph.nodes[next_];
   Values outputs(node.out.size());
-  if (node.by_contents) {
+  if (op->type->traits.by_contents) {  // nothing can follow before its shapes are known
     flush();
     {
       Suspend suspend;

@@ -5,38 +5,14 @@ The examples assume ``import megengine as mge`` and ``import megengine.functiona
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from .._core import OpDef, apply, result_type
 from .._core import call as _call
 from ..core.errors import named
-from ..core.ops import builtin
 from ..tensor import Tensor
-from .conv import Size, _tuple, check_conv_mode
+from .conv import Size, _make_op, _tuple, check_conv_mode
 from .matrix import check_compute_mode
 
 __all__ = ["local_conv2d", "region_restricted_conv"]
-
-
-@lru_cache(maxsize=1024)
-def _make_op(
-    kind: str,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    mode: str,
-    grouped: bool,
-) -> OpDef:
-    return getattr(builtin, kind)(
-        stride_h=stride[0],
-        stride_w=stride[1],
-        pad_h=padding[0],
-        pad_w=padding[1],
-        dilate_h=dilation[0],
-        dilate_w=dilation[1],
-        mode=mode,
-        sparse="GROUP" if grouped else "DENSE",
-    )
 
 
 def _op_of(
@@ -53,8 +29,8 @@ def _op_of(
         _tuple(name, "stride", stride, 2),
         _tuple(name, "padding", padding, 2),
         _tuple(name, "dilation", dilation, 2),
-        check_conv_mode(name, conv_mode),
         grouped,
+        check_conv_mode(name, conv_mode),
     )
 
 
