@@ -6,6 +6,7 @@ NB_MODULE(_core, m) {
       false);  // tensors in module globals outlive the interpreter's clean-up
   bind_runtime(m);
   bind_random(m);
+  bind_graph(m);
   bind_trace(m);
   bind_convert(m);
   bind_tensor(m);

@@ -256,6 +256,23 @@ PyMethodDef g_methods[] = {
 
 }  // namespace
 
+OpRef op_from_python(PyObject* o) {
+  const OpRef& op = op_of(o);
+  if (!op) {
+    fail_type("graph", "expected an op of the core, got ", Py_TYPE(o)->tp_name,
+              ", which is written in Python");
+  }
+  return op;
+}
+nb::object op_to_python(const OpRef& op) { return nb::cast(PyOp{op}); }
+nb::dict fields_to_python(const Op& op) {
+  nb::dict out;
+  for (std::size_t i = 0; i < op.type->fields.size(); ++i) {
+    out[op.type->fields[i].name] = field_to_python(op.type->get(op, i));
+  }
+  return out;
+}
+
 void bind_ops(nb::module_& m) {
   nb::class_<PyOp>(m, "OpDef", "An op with its attributes; builtin.X(...) makes one.")
       .def("__init__",

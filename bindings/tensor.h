@@ -100,6 +100,15 @@ struct Operands {
 // Reads operands; numbers and arrays become Values on the device of the first Tensor.
 Operands operands_from_python(const char* op, PyObject* const* args, std::size_t n);
 
+// ---- ops (ops.cpp)
+// -------------------------------------------------------------------------------------------
+
+// The core's op of an OpDef; raises TypeError for anything else and for ops written in Python.
+OpRef op_from_python(PyObject* o);
+nb::object op_to_python(const OpRef& op);
+// Its fields, by name.
+nb::dict fields_to_python(const Op& op);
+
 // ---- errors
 // -----------------------------------------------------------------------------------------------
 
@@ -132,6 +141,7 @@ void bind_autodiff(nb::module_& m);
 void bind_optimizer(nb::module_& m);
 void bind_runtime(nb::module_& m);
 void bind_random(nb::module_& m);
+void bind_graph(nb::module_& m);
 void bind_trace(nb::module_& m);
 
 }  // namespace mge::py

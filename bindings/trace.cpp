@@ -28,8 +28,24 @@ class TracedCall {
     nb::gil_scoped_release release;
     session_->finish(!failed);
   }
+  void keep_externals() { session().keep_externals(); }
+  nb::dict externals() {
+    nb::dict out;
+    const std::vector<Value>& values = session().externals();
+    for (std::size_t id = 0; id < values.size(); ++id) {
+      if (values[id]) out[nb::int_(id)] = wrapped(values[id]);
+    }
+    return out;
+  }
+  ValueId bind(nb::handle tensor) { return session().bind(value_of("trace", tensor.ptr())); }
+  Graph graph() { return session().graph(); }
 
  private:
+  TraceSession& session() {
+    if (!session_) fail_runtime("trace", "this call is over, or has not begun");
+    return *session_;
+  }
+
   TracedFunction& function_;
   std::optional<TraceSession> session_;
 };
@@ -60,7 +76,13 @@ void bind_trace(nb::module_& m) {
   nb::class_<TracedCall>(m, "TracedCall", "One call of a traced function, on this thread.")
       .def(nb::init<TracedFunction&>(), nb::keep_alive<1, 2>())
       .def("enter", &TracedCall::enter)
-      .def("exit", &TracedCall::exit, nb::arg("failed"));
+      .def("exit", &TracedCall::exit, nb::arg("failed"))
+      .def("keep_externals", &TracedCall::keep_externals,
+           "Keeps what comes from outside from now on; to be called before the first op.")
+      .def("externals", &TracedCall::externals, "Tensors from outside, by id.")
+      .def("bind", &TracedCall::bind, nb::arg("tensor"),
+           "The id of a Tensor in the record; one that the call has not met comes from outside.")
+      .def("graph", &TracedCall::graph, "The record so far.");
   nb::class_<TracePause>(m, "TracePause", "Takes ops out of the traced call on this thread.")
       .def(nb::init<>())
       .def("enter", &TracePause::enter)

@@ -13,6 +13,19 @@ bool same(const T& a, const T& b) {
 
 }  // namespace
 
+Graph Graph::part(std::size_t begin, std::size_t end, std::vector<ValueId> wanted) const {
+  Graph out;
+  const auto at = [this](std::size_t i) { return nodes.begin() + static_cast<std::ptrdiff_t>(i); };
+  out.nodes.assign(at(begin), at(end));
+  out.values = values;
+  for (Entry& entry : out.values) entry.external = true;
+  for (const Node& node : out.nodes) {
+    for (const ValueId id : node.out) out.values[id].external = false;
+  }
+  out.outputs = std::move(wanted);
+  return out;
+}
+
 Graph Graph::prefix(std::size_t count) const {
   Graph out;
   out.nodes.assign(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(count));

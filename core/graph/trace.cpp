@@ -61,13 +61,14 @@ void TracedFunction::add(std::unique_ptr<Way> way) {
 }
 
 const Program& TracedFunction::program(Way& way, std::size_t begin, std::size_t end,
-                                       std::vector<ValueId> live) {
+                                       const std::vector<ValueId>& live) {
   const std::lock_guard guard(lock_);
-  for (const auto& p : way.programs) {
-    if (p->computes(begin, end, live)) return *p;
+  for (const auto& s : way.stretches) {
+    if (s->begin == begin && s->end == end && s->live == live) return s->program;
   }
-  way.programs.push_back(std::make_unique<const Program>(way.graph, begin, end, std::move(live)));
-  return *way.programs.back();
+  way.stretches.push_back(std::make_unique<const Stretch>(
+      Stretch{begin, end, live, Program(way.graph.part(begin, end, live))}));
+  return way.stretches.back()->program;
 }
 
 TraceSession::TraceSession(TracedFunction& function)
@@ -113,7 +114,22 @@ ValueId TraceSession::id_of(const Value& v) const {
 ValueId TraceSession::bind_new(const Value& v) {
   const ValueId id = recorded_->graph.add_value(v.spec(), true);
   v.impl()->trace = {serial_, id};
+  if (keep_externals_) {
+    externals_.resize(id + 1);
+    externals_[id] = v;
+  }
   return id;
+}
+
+const Graph& TraceSession::graph() const {
+  if (!recorded_) fail_runtime("trace", "this call is not recorded");
+  return recorded_->graph;
+}
+
+ValueId TraceSession::bind(const Value& v) {
+  if (!recorded_) fail_runtime("trace", "this call is not recorded");
+  const ValueId id = id_of(v);
+  return id == kNone ? bind_new(v) : id;
 }
 
 void TraceSession::add_node(const OpRef& op, SmallVector<ValueId, 4> in, Values& outputs) {
@@ -132,10 +148,7 @@ void TraceSession::add_node(const OpRef& op, SmallVector<ValueId, 4> in, Values&
 
 Values TraceSession::record(const OpRef& op, Values& inputs) {
   SmallVector<ValueId, 4> in;
-  for (const Value& v : inputs) {
-    const ValueId id = id_of(v);
-    in.push_back(id == kNone ? bind_new(v) : id);
-  }
+  for (const Value& v : inputs) in.push_back(bind(v));
   Values outputs;
   {
     Suspend suspend;

@@ -28,15 +28,22 @@ class TracedFunction {
   // More ways than this are not recorded: such a call runs op by op.
   static constexpr std::size_t kMostWays = 16;
 
+  // Nodes begin ... end - 1 of a way, run for the values in `live`, sorted.
+  struct Stretch {
+    std::size_t begin, end;
+    std::vector<ValueId> live;
+    Program program;
+  };
   struct Way {
     Graph graph;
-    std::vector<std::unique_ptr<const Program>> programs;  // of the stretches that ran
+    std::vector<std::unique_ptr<const Stretch>> stretches;  // that ran
   };
   std::vector<Way*> ways() const;
 
  private:
   friend class TraceSession;
-  const Program& program(Way& way, std::size_t begin, std::size_t end, std::vector<ValueId> live);
+  const Program& program(Way& way, std::size_t begin, std::size_t end,
+                         const std::vector<ValueId>& live);
   bool full() const;
   void add(std::unique_ptr<Way> way);
 
@@ -61,6 +68,15 @@ class TraceSession {
   void finish(bool keep);
   bool made(const ValueImpl& v) const { return v.trace.tape == serial_; }
 
+  // For whoever wants the record of this call itself (dump, export): from now on the values from
+  // outside are kept, by id.
+  void keep_externals() { keep_externals_ = true; }
+  const std::vector<Value>& externals() const { return externals_; }
+  // The id of a value in the record of this call; one that the call has not met comes from outside.
+  ValueId bind(const Value& v);
+  // The record so far, of a call that is recorded.
+  const Graph& graph() const;
+
  private:
   enum class Mode { replay, record, off };
 
@@ -82,6 +98,8 @@ class TraceSession {
   std::size_t begin_ = 0;                          // the first one that has not run
   std::vector<Value> env_;   // by id: what the stretch from begin_ on takes and makes
   std::vector<bool> bound_;  // by id: an external value that this call has brought
+  bool keep_externals_ = false;
+  std::vector<Value> externals_;
 };
 
 }  // namespace mge

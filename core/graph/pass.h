@@ -1,0 +1,20 @@
+// Passes: each rewrites a graph into one that computes the same outputs with less work. A pass
+// lives in a file of its own in passes/; optimize() is the only place that knows their order.
+//
+// A pass may drop nodes, put others in their place and add values; ids of what comes from outside
+// stay what they are, and outputs keep their order (an output may become another id).
+#pragma once
+
+#include "core/graph/graph.h"
+
+namespace mge {
+
+// Nodes that nothing needs go, but for those that draw random numbers: later draws depend on them.
+void remove_dead_code(Graph& graph);
+// A node that computes what an earlier one did goes, and the earlier results stand for its own.
+void merge_common_subexpressions(Graph& graph);
+
+// All of them, in order.
+void optimize(Graph& graph);
+
+}  // namespace mge

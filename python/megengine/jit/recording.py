@@ -1,0 +1,96 @@
+"""The record of one call of a function: what is dumped, exported and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .._core import Executable, Graph, TracedCall, TracedFunction
+from ..tensor import Tensor
+
+__all__ = ["Recording", "record"]
+
+
+@dataclass
+class Recording:
+    """A graph, and what its values are to the function that it was recorded of.
+
+    Args:
+        graph: the ops of the call. Its outputs are the Tensors of the result.
+        inputs: ids of the Tensors among the arguments, positional ones first, nested ones in order.
+        captured: by id, Tensors from outside that are no arguments: parameters, globals, numbers.
+        result: what the function returned.
+    """
+
+    graph: Graph
+    inputs: list[int]
+    captured: dict[int, Tensor]
+    result: Any
+
+    def compile(self) -> Executable:
+        """The graph as a program of its inputs, with what it captured as constants.
+
+        >>> import megengine as mge
+        >>> from megengine.jit.recording import record
+        >>> two = mge.tensor(2.0)
+        >>> program = record(lambda x: x * two + 1, mge.tensor([1.0])).compile()
+        >>> program(mge.tensor([5.0]))
+        [Tensor([11.], device=xpux:0)]
+        """
+        for i, tensor in self.captured.items():
+            self.graph.set_constant(i, tensor)
+        return Executable(self.graph, self.inputs)
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The Tensors in nested lists, tuples and dicts, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for v in value:
+            yield from tensors_in(v)
+    elif isinstance(value, dict):
+        for v in value.values():
+            yield from tensors_in(v)
+
+
+def record(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Recording:
+    """Calls a function and returns the record of the call.
+
+    Args:
+        function: a function or Module of Tensors; its result holds Tensors in lists, tuples, dicts.
+        args: what it is called with.
+        kwargs: likewise.
+
+    Raises:
+        ValueError: where one Tensor is two arguments: they could not be told apart in the record.
+
+    >>> import megengine as mge
+    >>> import megengine.functional as F
+    >>> from megengine.jit.recording import record
+    >>> r = record(lambda x: F.exp(x), mge.tensor([0.0, 1.0]))
+    >>> [node.kind for node in r.graph.nodes], r.inputs, r.graph.outputs
+    (['Elemwise'], [0], (1,))
+    """
+    call = TracedCall(TracedFunction())
+    call.enter()
+    try:
+        call.keep_externals()
+        given = list(tensors_in((args, kwargs)))
+        inputs = [call.bind(t) for t in given]
+        if len(set(inputs)) < len(inputs):
+            raise ValueError(
+                "record: expected a Tensor of its own for each argument, got one Tensor twice; "
+                "pass a copy (F.copy)"
+            )
+        result = function(*args, **kwargs)
+        outputs = [call.bind(t) for t in tensors_in(result)]
+        graph = call.graph()
+        captured = {i: t for i, t in call.externals().items() if i not in inputs}
+    except BaseException:
+        call.exit(failed=True)
+        raise
+    call.exit(failed=False)
+    graph.outputs = tuple(outputs)
+    return Recording(graph, inputs, captured, result)
