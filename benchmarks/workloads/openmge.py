@@ -7,6 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 import megengine as mge
+import megengine.functional as F
+import megengine.module as M
+import megengine.optimizer as optim
 from benchmarks.workloads import Work
 from megengine.autodiff import GradManager
 
@@ -26,6 +29,19 @@ def features(n: int, channels: int, height: int, width: int) -> mge.Tensor:
 def integers(high: int, *shape: int) -> mge.Tensor:
     """Integers from 0 to high - 1, int32."""
     return mge.tensor(rng.integers(0, high, shape).astype(np.int32))
+
+
+def training(net: M.Module, x: mge.Tensor, labels: mge.Tensor, optimizer: optim.Optimizer) -> Work:
+    """Forward, backward and a step of the optimizer."""
+    gm = GradManager().attach(net.parameters())
+
+    def step() -> None:
+        with gm:
+            loss = F.loss.cross_entropy(net(x), labels)
+            gm.backward(loss)
+        optimizer.step().clear_grad()
+
+    return Work(step)
 
 
 def backward(f: Callable[[], mge.Tensor], wrt: list[mge.Tensor]) -> Work:

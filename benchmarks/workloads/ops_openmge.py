@@ -21,6 +21,18 @@ def exp_16m() -> Work:
 
 
 @workload
+def gelu_16m() -> Work:
+    x = normal(1 << 24)
+    return Work(lambda: F.gelu(x), bytes=8 << 24)
+
+
+@workload
+def chain_16m() -> Work:
+    x = normal(1 << 24)
+    return Work(lambda: F.tanh(x * 2 + 1) * x - F.abs(x), bytes=8 << 24)
+
+
+@workload
 def sum_16m() -> Work:
     x = normal(1 << 24)
     return Work(lambda: F.sum(x), bytes=4 << 24)
@@ -78,6 +90,18 @@ def matmul_64() -> Work:
 def matmul_1024() -> Work:
     a, b = normal(1024, 1024), normal(1024, 1024)
     return Work(lambda: F.matmul(a, b), flops=2 << 30)
+
+
+@workload
+def matmul_2048() -> Work:
+    a, b = normal(2048, 2048), normal(2048, 2048)
+    return Work(lambda: F.matmul(a, b), flops=2 << 33)
+
+
+@workload
+def matmul_batched() -> Work:
+    a, b = normal(96, 196, 64), normal(96, 64, 196)
+    return Work(lambda: F.matmul(a, b), flops=2 * 96 * 196 * 196 * 64)
 
 
 @workload

@@ -23,6 +23,18 @@ def exp_16m() -> Work:
 
 
 @workload
+def gelu_16m() -> Work:
+    x = torch.randn(1 << 24)
+    return forward(lambda: F.gelu(x))
+
+
+@workload
+def chain_16m() -> Work:
+    x = torch.randn(1 << 24)
+    return forward(lambda: torch.tanh(x * 2 + 1) * x - torch.abs(x))
+
+
+@workload
 def sum_16m() -> Work:
     x = torch.randn(1 << 24)
     return forward(lambda: torch.sum(x))
@@ -79,6 +91,18 @@ def matmul_64() -> Work:
 @workload
 def matmul_1024() -> Work:
     a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
+    return Work(lambda: a @ b)
+
+
+@workload
+def matmul_2048() -> Work:
+    a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
+    return Work(lambda: a @ b)
+
+
+@workload
+def matmul_batched() -> Work:
+    a, b = torch.randn(96, 196, 64), torch.randn(96, 64, 196)
     return Work(lambda: a @ b)
 
 

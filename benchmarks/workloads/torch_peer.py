@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 from benchmarks.workloads import Maker, Work, workload
 
@@ -34,6 +36,19 @@ def forward(f: Callable[[], object]) -> Work:
     def step() -> None:
         with torch.no_grad():
             f()
+
+    return Work(step)
+
+
+def training(
+    net: nn.Module, x: torch.Tensor, labels: torch.Tensor, optimizer: torch.optim.Optimizer
+) -> Work:
+    """Forward, backward and a step of the optimizer."""
+
+    def step() -> None:
+        F.cross_entropy(net(x), labels).backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
     return Work(step)
 

@@ -5,24 +5,10 @@ from __future__ import annotations
 import itertools
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.workloads import Work, torch_peer, workload
-from benchmarks.workloads.torch_peer import images, workload_of_images
-
-
-def training(
-    net: nn.Module, x: torch.Tensor, labels: torch.Tensor, optimizer: torch.optim.Optimizer
-) -> Work:
-    """Forward, backward and a step of the optimizer."""
-
-    def step() -> None:
-        F.cross_entropy(net(x), labels).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return Work(step)
+from benchmarks.workloads import Work, workload
+from benchmarks.workloads.torch_peer import training
 
 
 def perceptron(*sizes: int) -> nn.Module:
@@ -55,55 +41,6 @@ def lenet() -> Work:
     )  # fmt: skip
     sgd = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
     return training(net, torch.randn(64, 1, 28, 28), torch.randint(0, 10, (64,)), sgd)
-
-
-class BasicBlock(nn.Module):
-    """Two 3x3 convolutions and a shortcut (He et al., 2015)."""
-
-    def __init__(self, n_in: int, n_out: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(n_out)
-        self.conv2 = nn.Conv2d(n_out, n_out, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(n_out)
-        self.shortcut: nn.Module = nn.Identity()
-        if stride != 1 or n_in != n_out:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out)
-            )
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The block's output."""
-        y = F.relu(self.bn1(self.conv1(x)))
-        return F.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
-
-
-class ResNet18(nn.Module):
-    """ResNet-18 for 224x224 images and 1000 classes (He et al., 2015)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
-        self.bn = nn.BatchNorm2d(64)
-        blocks: list[nn.Module] = []
-        n_in = 64
-        for n_out, stride in [(64, 1), (128, 2), (256, 2), (512, 2)]:
-            blocks += [BasicBlock(n_in, n_out, stride), BasicBlock(n_out, n_out, 1)]
-            n_in = n_out
-        self.blocks = nn.Sequential(*blocks)
-        self.fc = nn.Linear(512, 1000)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits, (N, 1000)."""
-        x = F.max_pool2d(F.relu(self.bn(self.stem(x))), 3, 2, 1)
-        return self.fc(self.blocks(x).mean((2, 3)))
-
-
-@workload_of_images
-def resnet18() -> Work:
-    net = ResNet18().to(memory_format=torch_peer.memory_format)
-    sgd = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
-    return training(net, images(16, 3, 224, 224), torch.randint(0, 1000, (16,)), sgd)
 
 
 @workload
