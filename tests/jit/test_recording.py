@@ -21,6 +21,8 @@ def test_a_module() -> None:
     recording = record(net, T(np.ones((5, 3), "float32")))
     held = {id(t) for t in recording.captured.values()}
     assert len(held) == 4
+    assert sorted(recording.names.values()) == ["0.bias", "0.weight", "2.bias", "2.weight"]
+    assert recording.names.keys() == recording.captured.keys()
     x = T(np.random.default_rng(0).normal(size=(5, 3)).astype("float32"))
     (got,) = recording.compile()(x)
     np.testing.assert_allclose(got.numpy(), net(x).numpy(), rtol=1e-6)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .._core import Executable, Graph, TracedCall, TracedFunction
+from ..module import Module
 from ..tensor import Tensor
 
 __all__ = ["Recording", "record"]
@@ -21,12 +22,14 @@ class Recording:
         inputs: ids of the Tensors among the arguments, positional ones first, nested ones in order.
         captured: by id, Tensors from outside that are no arguments: parameters, globals, numbers.
         result: what the function returned.
+        names: by id, what a Module that was recorded calls its parameters and buffers.
     """
 
     graph: Graph
     inputs: list[int]
     captured: dict[int, Tensor]
     result: Any
+    names: dict[int, str] = field(default_factory=dict)
 
     def compile(self) -> Executable:
         """The graph as a program of its inputs, with what it captured as constants.
@@ -88,9 +91,13 @@ def record(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Recording
         outputs = [call.bind(t) for t in tensors_in(result)]
         graph = call.graph()
         captured = {i: t for i, t in call.externals().items() if i not in inputs}
+        named = [*function.named_tensors()] if isinstance(function, Module) else []
+        names = {call.bind(t): name for name, t in named}
     except BaseException:
         call.exit(failed=True)
         raise
     call.exit(failed=False)
     graph.outputs = tuple(outputs)
-    return Recording(graph, inputs, captured, result)
+    # What the Module has and the call did not use is not in the graph.
+    names = {i: name for i, name in names.items() if i in captured}
+    return Recording(graph, inputs, captured, result, names)

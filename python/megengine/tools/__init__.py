@@ -1,0 +1,1 @@
+"""Tools to look at dumped graphs."""
