@@ -8,6 +8,7 @@
 
 #include "bindings/tensor.h"
 #include "core/graph/program.h"
+#include "core/graph/verify.h"
 
 namespace mge::py {
 namespace {
@@ -67,6 +68,23 @@ void add_node(Graph& g, nb::handle op, const std::vector<ValueId>& inputs,
   for (const ValueId id : inputs) node.in.push_back(id);
   for (const ValueId id : outputs) node.out.push_back(id);
   g.nodes.push_back(std::move(node));
+}
+
+Graph parse(const std::string& text, const nb::dict& constants) {
+  std::unordered_map<ValueId, Value> values;
+  for (auto [id, tensor] : constants) {
+    values.emplace(nb::cast<ValueId>(id), value_of("Graph", tensor.ptr()));
+  }
+  return Graph::parse(text, values);
+}
+
+nb::tuple renumbered(const Graph& g, std::vector<ValueId> keep) {
+  check_ids(g, keep);
+  for (const ValueId id : keep) {
+    if (!g.values[id].external) fail_value("Graph", "value ", id, " is made by a node");
+  }
+  Graph out = g.renumbered(keep);
+  return nb::make_tuple(std::move(out), ids_to_python(keep));
 }
 
 // A program of a whole graph, with its own list of inputs.
@@ -164,7 +182,20 @@ void bind_graph(nb::module_& m) {
            "A new value; returns its id.")
       .def("set_constant", &set_constant, nb::arg("id"), nb::arg("tensor"))
       .def("add_node", &add_node, nb::arg("op"), nb::arg("inputs"), nb::arg("outputs"))
-      .def("text", &Graph::text);
+      .def("renumbered", &renumbered, nb::arg("keep"),
+           "The same graph with dense ids, and the new ids of those in `keep`, which are external.")
+      .def("verify", [](const Graph& g) { verify(g, ErrorKind::value, "building it by hand"); })
+      .def("text", &Graph::text, "The graph as text, which parse() reads back.")
+      .def_static("parse", &parse, nb::arg("text"), nb::arg("constants") = nb::dict(),
+                  "The graph of a text; `constants` has what is too large to stand in it, by id.")
+      .def(
+          "__eq__",
+          [](const Graph& a, const nb::object& b) {
+            return nb::isinstance<Graph>(b) && a == nb::cast<const Graph&>(b);
+          },
+          nb::arg("other"));
+  m.def("verify_passes", &verify_passes, nb::arg("on"),
+        "Whether graphs are verified after every pass.");
   nb::class_<Executable>(m, "Executable", "A graph, ready to run on Tensors.")
       .def(nb::init<const Graph&, std::vector<ValueId>>(), nb::arg("graph"), nb::arg("inputs"))
       .def("__call__", &Executable::run)

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "core/op/op.h"
@@ -39,9 +41,26 @@ struct Graph {
   Graph prefix(std::size_t nodes) const;
   // Whether this graph begins with the first `nodes` nodes of another one.
   bool begins_like(const Graph& other, std::size_t nodes) const;
-  // A line for each node: %5 = Elemwise(mode='ADD')(%1, %3)  # float32 (2, 3)
+  // The same graph with the ids 0, 1, ... in the order of the text: first what comes from outside,
+  // `keep` before the rest, then what the nodes make. Of what comes from outside, only what is used
+  // or in `keep` stays; `keep` gets its new ids.
+  Graph renumbered(std::vector<ValueId>& keep) const;
+
+  // The graph as text, which parse() reads back (core/graph/text.cpp says how it is written):
+  //   %0 = input : float32 (2, 3)
+  //   %1 = constant 2.0 : float32 ()
+  //   %2 = Elemwise(mode='ADD')(%0, %1) : float32 (2, 3)
+  //   return %2
   std::string text() const;
+  // The graph of a text; raises ValueError that names line and column. Large constants are not in
+  // the text: `constants` has their contents, by id.
+  static Graph parse(std::string_view text,
+                     const std::unordered_map<ValueId, Value>& constants = {});
 };
+
+// Whether two graphs have the same nodes, outputs and constants. Ids that nothing uses do not
+// count.
+bool operator==(const Graph& a, const Graph& b);
 
 // Whether two ops compute the same. Python keeps the ops that it calls often, which makes the
 // answer a comparison of pointers.

@@ -1,10 +1,28 @@
 #include "core/graph/pass.h"
 
+#include "core/graph/verify.h"
+
 namespace mge {
+namespace {
+
+struct Pass {
+  const char* name;
+  void (*run)(Graph&);
+};
+
+// In the order in which they run.
+constexpr Pass kPasses[] = {
+    {"remove_dead_code", remove_dead_code},
+    {"merge_common_subexpressions", merge_common_subexpressions},
+};
+
+}  // namespace
 
 void optimize(Graph& graph) {
-  remove_dead_code(graph);
-  merge_common_subexpressions(graph);
+  for (const Pass& pass : kPasses) {
+    pass.run(graph);
+    if (verifies_passes()) verify(graph, ErrorKind::runtime, pass.name);
+  }
 }
 
 }  // namespace mge

@@ -2,7 +2,8 @@
 // lives in a file of its own in passes/; optimize() is the only place that knows their order.
 //
 // A pass may drop nodes, put others in their place and add values; ids of what comes from outside
-// stay what they are, and outputs keep their order (an output may become another id).
+// stay what they are, and outputs keep their order (an output may become another id). The tests
+// verify the graph after each (verify.h).
 #pragma once
 
 #include "core/graph/graph.h"
