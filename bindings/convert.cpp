@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "bindings/tensor.h"
+#include "core/graph/trace.h"
 #include "core/kernels/cpu/copy.h"
 #include "core/ops/elementwise/elementwise.h"
 #include "core/tensor/fill.h"
@@ -305,7 +306,8 @@ PyObject* array_of(const Value& v) {
 struct HalfTag {};
 }  // namespace
 
-PyObject* to_numpy(const Value& v) {
+PyObject* to_numpy(const Value& slot) {
+  const Value v = slot;  // another thread may rebind the slot while a traced call computes this
   switch (v.dtype()) {
     case DType::float32:
       return array_of<float>(v);
@@ -339,7 +341,8 @@ PyObject* to_numpy(const Value& v) {
   fail_type("numpy", "unknown dtype");
 }
 
-PyObject* to_scalar(const char* op, const Value& v) {
+PyObject* to_scalar(const char* op, const Value& slot) {
+  const Value v = slot;  // as in to_numpy()
   if (v.size() != 1) fail_value(op, "expected one element, got shape ", v.shape());
   if (v.dtype() == DType::complex64) {
     const auto z = *v.ptr<std::complex<float>>();
@@ -456,11 +459,15 @@ void Operands::cast_all(DType dtype) {
 // ---- errors
 // -----------------------------------------------------------------------------------------------
 
+PyObject* trace_error = nullptr;
+
 void set_python_error() noexcept {
   try {
     throw;
   } catch (nb::python_error& e) {
     e.restore();
+  } catch (const TraceError& e) {
+    PyErr_SetString(trace_error, e.what());
   } catch (const Error& e) {
     PyObject* type = PyExc_RuntimeError;
     switch (e.kind()) {

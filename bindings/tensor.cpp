@@ -2,6 +2,7 @@
 // their own.
 #include "bindings/tensor.h"
 
+#include "core/dispatch/dispatch.h"
 #include "core/kernels/cpu/copy.h"
 #include "core/ops/elementwise/elementwise.h"
 #include "core/ops/shape/shape.h"
@@ -53,6 +54,15 @@ Value copied(const Value& v, const Device& device) {
   Value out = Value::empty(v.dtype(), v.shape(), device);
   if (v.size() > 0) cpu::copy(v.view(), out.mut());
   return out;
+}
+
+// The same contents, which no tape follows. A traced call has that as an op: the contents may not
+// be there yet.
+Value detached(const Value& v) {
+  if (!dispatch_state().trace) return v.detached();
+  const PauseGrad pause;
+  const Value out = call(Identity{}, v);
+  return out == v ? v.detached() : out;
 }
 
 void init(PyTensor* self, nb::object data, nb::object dtype, nb::object device, bool, bool,
@@ -131,7 +141,7 @@ void bind_tensor(nb::module_& m) {
                            ? tensor_of(other.ptr()).value
                            : to_value(other.ptr(), std::nullopt, t.value.device());
            })
-      .def("detach", [](PyTensor& t) { return wrapped(t.value.detached()); })
+      .def("detach", [](PyTensor& t) { return wrapped(detached(t.value)); })
       .def("_astype",
            [](PyTensor& t, nb::object dtype) {
              return wrapped(cast(t.value, dtype_from_python(dtype.ptr())));

@@ -112,6 +112,8 @@ nb::dict fields_to_python(const Op& op);
 // ---- errors
 // -----------------------------------------------------------------------------------------------
 
+// megengine.jit.TraceError.
+extern PyObject* trace_error;
 // Sets the Python exception that belongs to the C++ one in flight.
 void set_python_error() noexcept;
 // For C-level slots: runs f, turns exceptions into Python's and returns `failed`.

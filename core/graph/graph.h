@@ -19,6 +19,8 @@ struct Graph {
   struct Node {
     OpRef op;
     SmallVector<ValueId, 4> in, out;
+    // Where the user's code calls it, "train.py:12": for messages. Kept for good; null if unknown.
+    const char* place = nullptr;
   };
   struct Entry {
     Spec spec;

@@ -25,7 +25,25 @@ Program::Program(Graph graph) : graph_(std::move(graph)) {
   }
 }
 
-std::vector<Value> Program::run(const std::vector<Value>& env) const {
+// An error says where the user's code called the op: it surfaces elsewhere, after other ops were
+// called.
+Values Program::run_node(const Graph::Node& node, Values& in, Profile* profile) const {
+  try {
+    if (!profile) return execute_now(node.op, in);
+    const auto start = Profile::Clock::now();
+    Values out = execute_now(node.op, in);
+    Specs takes, gives;
+    for (const ValueId id : node.in) takes.push_back(graph_.values[id].spec);
+    for (const Value& v : out) gives.push_back(v.spec());
+    profile->add(node.op, std::move(takes), std::move(gives), start);
+    return out;
+  } catch (const Error& e) {
+    if (!node.place) throw;
+    throw Error(e.kind(), str(e.what(), " (called at ", node.place, ")"));
+  }
+}
+
+std::vector<Value> Program::run(const std::vector<Value>& env, Profile* profile) const {
   PauseGrad pause;  // tapes have recorded these ops as they were called
   std::vector<Value> values(graph_.values.size());
   const auto get = [&](ValueId id) -> const Value& {
@@ -43,7 +61,7 @@ std::vector<Value> Program::run(const std::vector<Value>& env) const {
     for (std::size_t i = 0; i < in.size(); ++i) {
       if (plan.last[i]) in[i] = std::move(values[node.in[i]]);
     }
-    Values out = execute_now(node.op, in);
+    Values out = run_node(node, in, profile);
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (!plan.unused[i]) values[node.out[i]] = std::move(out[i]);
     }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/graph/graph.h"
+#include "core/graph/profile.h"
 
 namespace mge {
 
@@ -11,8 +12,9 @@ class Program {
  public:
   explicit Program(Graph graph);
 
-  // The outputs of the graph, in order. `env` holds by id what comes from outside.
-  std::vector<Value> run(const std::vector<Value>& env) const;
+  // The outputs of the graph, in order. `env` holds by id what comes from outside; `profile`, if
+  // there is one, is told of each op.
+  std::vector<Value> run(const std::vector<Value>& env, Profile* profile = nullptr) const;
   // What runs.
   const Graph& graph() const { return graph_; }
 
@@ -21,6 +23,8 @@ class Program {
     SmallVector<bool, 4> last;    // this is the last use of input i, and it is ours to let go
     SmallVector<bool, 4> unused;  // nothing uses output i
   };
+
+  Values run_node(const Graph::Node& node, Values& in, Profile* profile) const;
 
   Graph graph_;
   std::vector<Plan> plan_;

@@ -27,15 +27,19 @@ bool same_spec(const Spec& a, const Spec& b) {
 
 }  // namespace
 
-// The session of this thread, also while exclude_from_trace() suspends it.
 static thread_local TraceSession* current_session = nullptr;
+static TraceHost trace_host;
+
+TraceSession* TraceSession::current() { return current_session; }
+
+void set_trace_host(const TraceHost& host) { trace_host = host; }
 
 void materialize(const ValueImpl& v) {
   if (current_session && current_session->made(v)) current_session->flush();
   if (!v.storage) {
-    fail_runtime("trace",
-                 "expected a value that was computed: the call that should have computed "
-                 "this one failed, or runs on another thread");
+    throw TraceError(
+        "trace: expected a value that was computed: the call that should have computed this one "
+        "failed, or runs on another thread; there, read it before it is handed on");
   }
 }
 
@@ -43,47 +47,108 @@ void flush_trace() {
   if (current_session) current_session->flush();
 }
 
-std::vector<TracedFunction::Way*> TracedFunction::ways() const {
+// ---- what is kept of a function
+// -----------------------------------------------------------------------------------
+
+std::vector<std::shared_ptr<TracedFunction::Way>> TracedFunction::ways() const {
   const std::lock_guard guard(lock_);
-  std::vector<Way*> out;
-  for (const auto& way : ways_) out.push_back(way.get());
+  return ways_;
+}
+
+std::shared_ptr<TracedFunction::Way> TracedFunction::last_way() const {
+  const std::lock_guard guard(lock_);
+  return ways_.empty() ? nullptr : ways_.front();
+}
+
+// To the front of the list; the last one goes where there are too many.
+template <class T>
+static void use(std::vector<std::shared_ptr<T>>& list, const std::shared_ptr<T>& item,
+                std::size_t most) {
+  auto at = std::find(list.begin(), list.end(), item);
+  if (at == list.end()) {
+    if (list.size() >= most) list.pop_back();
+    list.push_back(item);
+    at = std::prev(list.end());
+  }
+  std::rotate(list.begin(), at, std::next(at));
+}
+
+void TracedFunction::was_taken(const std::shared_ptr<Way>& way) {
+  const std::lock_guard guard(lock_);
+  use(ways_, way, kMostWays);
+}
+
+std::shared_ptr<const TracedFunction::Stretch> TracedFunction::stretch(Way& way, std::size_t begin,
+                                                                       std::size_t end,
+                                                                       std::vector<ValueId> live) {
+  const std::lock_guard guard(lock_);
+  for (const auto& s : way.stretches) {
+    if (s->begin == begin && s->end == end && s->live == live) {
+      const auto found = s;
+      if (found != way.stretches.front()) use(way.stretches, found, kMostStretches);
+      return found;
+    }
+  }
+  Program program(way.graph.part(begin, end, live));
+  const auto made =
+      std::make_shared<const Stretch>(Stretch{begin, end, std::move(live), std::move(program)});
+  use(way.stretches, made, kMostStretches);
+  return made;
+}
+
+std::shared_ptr<TracedFunction> TracedFunctions::find(const std::string& signature) {
+  const std::lock_guard guard(lock_);
+  if (!entries_.empty() && entries_.front().signature == signature) {
+    return entries_.front().function;
+  }
+  const auto known = by_signature_.find(signature);
+  if (known != by_signature_.end()) {
+    entries_.splice(entries_.begin(), entries_, known->second);
+    return entries_.front().function;
+  }
+  if (entries_.size() >= kMost) {
+    by_signature_.erase(entries_.back().signature);
+    entries_.pop_back();
+  }
+  entries_.push_front({signature, std::make_shared<TracedFunction>()});
+  by_signature_.emplace(entries_.front().signature, entries_.begin());
+  return entries_.front().function;
+}
+
+std::vector<std::shared_ptr<TracedFunction>> TracedFunctions::all() const {
+  const std::lock_guard guard(lock_);
+  std::vector<std::shared_ptr<TracedFunction>> out;
+  for (const Entry& entry : entries_) out.push_back(entry.function);
   return out;
 }
 
-bool TracedFunction::full() const {
+void TracedFunctions::clear() {
   const std::lock_guard guard(lock_);
-  return ways_.size() >= kMostWays;
+  by_signature_.clear();
+  entries_.clear();
 }
 
-void TracedFunction::add(std::unique_ptr<Way> way) {
-  const std::lock_guard guard(lock_);
-  if (ways_.size() < kMostWays) ways_.push_back(std::move(way));
-}
+// ---- a call
+// -----------------------------------------------------------------------------------
 
-const Program& TracedFunction::program(Way& way, std::size_t begin, std::size_t end,
-                                       const std::vector<ValueId>& live) {
-  const std::lock_guard guard(lock_);
-  for (const auto& s : way.stretches) {
-    if (s->begin == begin && s->end == end && s->live == live) return s->program;
+TraceSession::TraceSession(TracedFunction& function, Profile* profile)
+    : function_(function),
+      profile_(profile),
+      serial_(next_track_serial()),
+      way_(function.last_way()) {
+  if (current_session) {
+    throw TraceError("trace: a traced call runs on this thread already; call this outside of it");
   }
-  way.stretches.push_back(std::make_unique<const Stretch>(
-      Stretch{begin, end, live, Program(way.graph.part(begin, end, live))}));
-  return way.stretches.back()->program;
-}
-
-TraceSession::TraceSession(TracedFunction& function)
-    : function_(function), serial_(next_track_serial()) {
-  const auto ways = function.ways();
-  if (ways.empty()) {
-    mode_ = Mode::record;
-    recorded_ = std::make_unique<TracedFunction::Way>();
-  } else {
+  if (way_) {
     mode_ = Mode::replay;
-    way_ = ways.front();
     env_.resize(way_->graph.values.size());
     bound_.resize(way_->graph.values.size());
+  } else {
+    mode_ = Mode::record;
+    recorded_ = std::make_shared<TracedFunction::Way>();
   }
   dispatch_state().trace = current_session = this;
+  if (profile_) profile_->begin();
 }
 
 TraceSession::~TraceSession() {
@@ -96,11 +161,22 @@ Values TraceSession::execute(const OpRef& op, Values& inputs) {
       return replay(op, inputs);
     case Mode::record:
       return record(op, inputs);
-    default: {
-      Suspend suspend;
-      return execute_now(op, inputs);
-    }
+    default:
+      return run_now(op, inputs);
   }
+}
+
+Values TraceSession::run_now(const OpRef& op, Values& inputs) {
+  Suspend suspend;
+  if (!profile_) return execute_now(op, inputs);
+  Specs in;
+  for (const Value& v : inputs) in.push_back(v.spec());
+  const auto start = Profile::Clock::now();
+  Values outputs = execute_now(op, inputs);
+  Specs out;
+  for (const Value& v : outputs) out.push_back(v.spec());
+  profile_->add(op, std::move(in), std::move(out), start);
+  return outputs;
 }
 
 ValueId TraceSession::id_of(const Value& v) const {
@@ -122,12 +198,12 @@ ValueId TraceSession::bind_new(const Value& v) {
 }
 
 const Graph& TraceSession::graph() const {
-  if (!recorded_) fail_runtime("trace", "this call is not recorded");
+  if (!recorded_) throw TraceError("trace: this call is not recorded");
   return recorded_->graph;
 }
 
 ValueId TraceSession::bind(const Value& v) {
-  if (!recorded_) fail_runtime("trace", "this call is not recorded");
+  if (!recorded_) throw TraceError("trace: this call is not recorded");
   const ValueId id = id_of(v);
   return id == kNone ? bind_new(v) : id;
 }
@@ -137,6 +213,7 @@ void TraceSession::add_node(const OpRef& op, SmallVector<ValueId, 4> in, Values&
   Graph::Node& node = graph.nodes.emplace_back();
   node.op = op;
   node.in = std::move(in);
+  if (trace_host.place) node.place = trace_host.place();
   for (Value& v : outputs) {
     // A view of everything may be its input itself; here it needs an identity of its own.
     if (id_of(v) != kNone) v = v.detached();
@@ -149,11 +226,7 @@ void TraceSession::add_node(const OpRef& op, SmallVector<ValueId, 4> in, Values&
 Values TraceSession::record(const OpRef& op, Values& inputs) {
   SmallVector<ValueId, 4> in;
   for (const Value& v : inputs) in.push_back(bind(v));
-  Values outputs;
-  {
-    Suspend suspend;
-    outputs = execute_now(op, inputs);
-  }
+  Values outputs = run_now(op, inputs);
   add_node(op, std::move(in), outputs);
   return outputs;
 }
@@ -190,8 +263,8 @@ bool TraceSession::matches(const OpRef& op, const Values& inputs) {
 
 // Looks for a way that began like this one and goes on with this call.
 bool TraceSession::step_onto_other_way(const OpRef& op, const Values& inputs) {
-  TracedFunction::Way* before = way_;
-  for (TracedFunction::Way* other : function_.ways()) {
+  const auto before = way_;
+  for (const auto& other : function_.ways()) {
     if (other == before || !other->graph.begins_like(before->graph, next_)) continue;
     way_ = other;
     bound_.resize(std::max(bound_.size(), way_->graph.values.size()));
@@ -206,12 +279,8 @@ bool TraceSession::step_onto_other_way(const OpRef& op, const Values& inputs) {
 // From here on the call goes a way of its own.
 void TraceSession::leave_the_record() {
   flush();
-  if (function_.full()) {
-    mode_ = Mode::off;
-    return;
-  }
   mode_ = Mode::record;
-  recorded_ = std::make_unique<TracedFunction::Way>();
+  recorded_ = std::make_shared<TracedFunction::Way>();
   recorded_->graph = way_->graph.prefix(next_);
 }
 
@@ -225,18 +294,22 @@ Values TraceSession::replay(const OpRef& op, Values& inputs) {
   Values outputs(node.out.size());
   if (op->type->traits.by_contents) {  // nothing can follow before its shapes are known
     flush();
-    {
-      Suspend suspend;
-      outputs = execute_now(op, inputs);
-    }
+    const Values given = inputs;
+    outputs = run_now(op, inputs);
     bool as_before = outputs.size() == node.out.size();
     for (std::size_t i = 0; as_before && i < outputs.size(); ++i) {
       as_before = same_spec(outputs[i].spec(), graph.values[node.out[i]].spec);
     }
     if (!as_before) {
-      SmallVector<ValueId, 4> in = node.in;
       leave_the_record();
-      if (mode_ == Mode::record) add_node(op, std::move(in), outputs);
+      SmallVector<ValueId, 4> in;
+      for (const Value& v : given) {
+        // What comes from outside with this node is not in the part of the record that is kept.
+        if (made(*v.impl()) && v.impl()->trace.slot >= recorded_->graph.values.size())
+          v.impl()->trace = {};
+        in.push_back(bind(v));
+      }
+      add_node(op, std::move(in), outputs);
       return outputs;
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -246,7 +319,10 @@ Values TraceSession::replay(const OpRef& op, Values& inputs) {
     begin_ = ++next_;
     return outputs;
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i) env_[node.in[i]] = inputs[i];
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Value& slot = env_[node.in[i]];
+    if (!slot) slot = inputs[i];
+  }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const ValueId id = node.out[i];
     outputs[i] = Value::pending(graph.values[id].spec);
@@ -269,14 +345,21 @@ void TraceSession::flush() {
       if (!env_[id].impl()->unique()) live.push_back(id);
     }
   }
-  const Program& program = function_.program(*way_, begin, next_, live);
+  const auto stretch = function_.stretch(*way_, begin, next_, std::move(live));
+  const std::vector<ValueId>& wanted = stretch->live;
   begin_ = next_;  // also where it fails: what was pending is lost then
   // Taken out, so that nothing but the program holds on to what it uses.
   std::vector<Value> env(env_.size());
   std::swap(env, env_);
-  const std::vector<Value> results = program.run(env);
-  for (std::size_t i = 0; i < live.size(); ++i) {
-    ValueImpl& pending = *env[live[i]].impl();
+  std::vector<Value> results;
+  const auto run = [&] { results = stretch->program.run(env, profile_); };
+  if (trace_host.unlocked) {
+    trace_host.unlocked(run);
+  } else {
+    run();
+  }
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    ValueImpl& pending = *env[wanted[i]].impl();
     const ValueImpl& made = *results[i].impl();
     if (made.spec.shape != pending.spec.shape || made.spec.dtype != pending.spec.dtype) {
       fail_runtime("trace", "expected a result of shape ", pending.spec.shape, ", got ",
@@ -292,13 +375,14 @@ void TraceSession::finish(bool keep) {
   struct End {
     TraceSession& session;
     ~End() {
-      session.mode_ = Mode::off;
+      session.mode_ = Mode::over;
       session.env_.clear();
       dispatch_state().trace = current_session = nullptr;
     }
   } end{*this};
   flush();
-  if (keep && mode_ == Mode::record) function_.add(std::move(recorded_));
+  if (mode_ == Mode::replay) function_.was_taken(way_);
+  if (keep && mode_ == Mode::record) function_.was_taken(recorded_);
 }
 
 }  // namespace mge

@@ -9,14 +9,35 @@
 // rest of the call is recorded as another way that the function can take.
 #pragma once
 
+#include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "core/graph/graph.h"
+#include "core/graph/profile.h"
 #include "core/graph/program.h"
 
 namespace mge {
+
+// A call cannot be traced, or a value of one cannot be had.
+class TraceError : public Error {
+ public:
+  explicit TraceError(const std::string& message) : Error(ErrorKind::runtime, message) {}
+};
+
+// What tracing asks of the language that calls. Unset, it does without.
+struct TraceHost {
+  // Runs a function while other threads of the language go on.
+  void (*unlocked)(const std::function<void()>& run) = nullptr;
+  // Where the user's code is now; the text is kept for good. Null where that is unknown.
+  const char* (*place)() = nullptr;
+};
+void set_trace_host(const TraceHost& host);
 
 // The ways that a function took with arguments of certain shapes and dtypes.
 class TracedFunction {
@@ -25,8 +46,9 @@ class TracedFunction {
   TracedFunction(const TracedFunction&) = delete;
   TracedFunction& operator=(const TracedFunction&) = delete;
 
-  // More ways than this are not recorded: such a call runs op by op.
+  // Of more than these, those go that were used the longest ago.
   static constexpr std::size_t kMostWays = 16;
+  static constexpr std::size_t kMostStretches = 16;  // of one way
 
   // Nodes begin ... end - 1 of a way, run for the values in `live`, sorted.
   struct Stretch {
@@ -36,28 +58,55 @@ class TracedFunction {
   };
   struct Way {
     Graph graph;
-    std::vector<std::unique_ptr<const Stretch>> stretches;  // that ran
+    std::vector<std::shared_ptr<const Stretch>> stretches;  // that ran, the last one first
   };
-  std::vector<Way*> ways() const;
+  // The last one that was taken comes first.
+  std::vector<std::shared_ptr<Way>> ways() const;
 
  private:
   friend class TraceSession;
-  const Program& program(Way& way, std::size_t begin, std::size_t end,
-                         const std::vector<ValueId>& live);
-  bool full() const;
-  void add(std::unique_ptr<Way> way);
+  std::shared_ptr<Way> last_way() const;
+  std::shared_ptr<const Stretch> stretch(Way& way, std::size_t begin, std::size_t end,
+                                         std::vector<ValueId> live);
+  void was_taken(const std::shared_ptr<Way>& way);
 
-  mutable std::mutex lock_;  // of the two lists: calls on several threads share them
-  std::vector<std::unique_ptr<Way>> ways_;
+  mutable std::mutex lock_;  // of the lists: calls on several threads share them
+  std::vector<std::shared_ptr<Way>> ways_;
+};
+
+// What a function did, by a text that says which shapes and dtypes its arguments have.
+class TracedFunctions {
+ public:
+  // Of more than these, those go that were used the longest ago.
+  static constexpr std::size_t kMost = 64;
+
+  // Makes a new one where there is none.
+  std::shared_ptr<TracedFunction> find(const std::string& signature);
+  // The last one that was used comes first.
+  std::vector<std::shared_ptr<TracedFunction>> all() const;
+  void clear();
+
+ private:
+  struct Entry {
+    std::string signature;
+    std::shared_ptr<TracedFunction> function;
+  };
+  mutable std::mutex lock_;
+  std::list<Entry> entries_;  // the last one that was used comes first
+  std::unordered_map<std::string_view, std::list<Entry>::iterator> by_signature_;
 };
 
 // One call of a traced function on this thread.
 class TraceSession {
  public:
-  explicit TraceSession(TracedFunction& function);
+  // `profile`, if there is one, is told of each op that runs.
+  explicit TraceSession(TracedFunction& function, Profile* profile = nullptr);
   ~TraceSession();
   TraceSession(const TraceSession&) = delete;
   TraceSession& operator=(const TraceSession&) = delete;
+
+  // The one of this thread, also while exclude_from_trace() suspends it; null outside of calls.
+  static TraceSession* current();
 
   // What execute() does while the session is on.
   Values execute(const OpRef& op, Values& inputs);
@@ -78,8 +127,9 @@ class TraceSession {
   const Graph& graph() const;
 
  private:
-  enum class Mode { replay, record, off };
+  enum class Mode { replay, record, over };
 
+  Values run_now(const OpRef& op, Values& inputs);
   ValueId id_of(const Value& v) const;
   ValueId bind_new(const Value& v);
   Values record(const OpRef& op, Values& inputs);
@@ -90,10 +140,11 @@ class TraceSession {
   void leave_the_record();
 
   TracedFunction& function_;
+  Profile* profile_;
   Mode mode_;
   std::uint64_t serial_;
-  TracedFunction::Way* way_ = nullptr;             // that is replayed
-  std::unique_ptr<TracedFunction::Way> recorded_;  // the new one
+  std::shared_ptr<TracedFunction::Way> way_;       // that is replayed
+  std::shared_ptr<TracedFunction::Way> recorded_;  // the new one
   std::size_t next_ = 0;                           // the node that is expected
   std::size_t begin_ = 0;                          // the first one that has not run
   std::vector<Value> env_;   // by id: what the stretch from begin_ on takes and makes

@@ -1,7 +1,7 @@
 """Functions that are recorded once and run from the record."""
 
 from .config import DTRConfig, GraphOptimizationConfig, SublinearMemoryConfig
-from .tracing import TraceError, exclude_from_trace, trace
+from .tracing import TraceError, exclude_from_trace, partial_trace, trace, xla_trace
 
 __all__ = [
     "DTRConfig",
@@ -9,5 +9,7 @@ __all__ = [
     "SublinearMemoryConfig",
     "TraceError",
     "exclude_from_trace",
+    "partial_trace",
     "trace",
+    "xla_trace",
 ]

@@ -7,17 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-import numpy as np
-
-from .._core import TracedCall, TracedFunction, TracePause, is_tracing
+from .._core import Graph, GraphNode, GraphValue, TraceError, TracePause, Tracer
 from ..tensor import Tensor
 from .config import DTRConfig, GraphOptimizationConfig, SublinearMemoryConfig
+from .profile import profile_of
+from .recording import tensors_in
 
-__all__ = ["TraceError", "exclude_from_trace", "trace"]
-
-
-class TraceError(RuntimeError):
-    """A traced function cannot be recorded or run from its record."""
+__all__ = ["TraceError", "exclude_from_trace", "partial_trace", "trace", "xla_trace"]
 
 
 @contextmanager
@@ -45,22 +41,6 @@ def exclude_from_trace() -> Iterator[None]:
         pause.exit()
 
 
-def _signature(value: Any, where: str) -> Any:
-    """The shapes and dtypes of the Tensors in an argument, in a form that can be a key."""
-    if isinstance(value, Tensor):
-        return value.shape, value.dtype
-    if isinstance(value, np.ndarray):
-        raise TypeError(
-            f"trace: {where}: expected a Tensor, got a numpy.ndarray, whose values would not be "
-            "followed; pass megengine.tensor(...) of it"
-        )
-    if isinstance(value, list | tuple):
-        return tuple(_signature(v, where) for v in value)
-    if isinstance(value, dict):
-        return tuple((k, _signature(v, where)) for k, v in value.items())
-    return None
-
-
 class trace:  # noqa: N801 - the name that programs use
     """Wraps a function so that its ops run from a record.
 
@@ -71,28 +51,37 @@ class trace:  # noqa: N801 - the name that programs use
 
     * The Python code of the function runs in each call, so that counters, prints, schedules of the
       learning rate and random numbers do what they do without ``trace``.
-    * Other shapes or dtypes are recorded on their own. So is each way that the code takes through
-      branches; of more than 16 the rest runs op by op.
+    * Other shapes or dtypes are recorded on their own: 64 of them are kept, the ones that were used
+      last. So is each way that the code takes through branches: 16 of them.
     * Tensors that are not arguments (parameters, globals) are read anew in each call; parameters,
-      running statistics and gradients are updated as without ``trace``.
+      running statistics and gradients are updated as without ``trace``. So are numbers and NumPy
+      arrays, and whatever else the function takes or returns.
+
+    Inside another traced call, a call is a part of that one. Calls on several threads do not
+    disturb each other; while kernels run, other Python threads go on.
 
     Args:
-        function: what to wrap. Left out where the others are given to a decorator,
-            ``@trace(symbolic=True)``.
+        function: what to wrap: a function, a method or a Module. Left out where the others are
+            given to a decorator, ``@trace(symbolic=True)``.
         symbolic: accepted; one way of running serves both of its values.
         capture_as_const: accepted: Tensors from outside are read in each call.
         record_only: records each call and runs none from the record.
         sublinear_memory_config: accepted, see :class:`SublinearMemoryConfig`.
         dtr_config: accepted, see :class:`DTRConfig`.
-        profiling: not supported: must be False.
+        profiling: notes how long each op takes, for :meth:`get_profile`.
         opt_level: accepted, 0 to 4.
         graph_opt_config: accepted, see :class:`GraphOptimizationConfig`.
         symbolic_shape: accepted: shapes are tuples of integers in traced functions too.
         without_host: accepted: the Python code of the function runs in each call nevertheless.
 
     Raises:
-        TypeError: for a function that cannot be called, and for NumPy arrays among the arguments of
-            a call: pass Tensors.
+        TypeError: for a function that cannot be called.
+        ValueError: for an ``opt_level`` outside 0 ... 4.
+        TraceError: on reading a value of a traced call that has failed before it was computed, or
+            one that is not computed yet on another thread than the call's.
+
+    An error that depends on what Tensors hold (an index out of range) is raised when the values are
+    looked at or the function returns; its message says which line called the op.
 
     >>> import megengine as mge
     >>> import megengine.functional as F
@@ -126,48 +115,209 @@ class trace:  # noqa: N801 - the name that programs use
     ) -> None:
         if not callable(function):
             raise TypeError(f"trace: expected a function, got {type(function).__name__}")
-        if profiling:
-            raise NotImplementedError("trace: profiling is not supported yet; leave it False")
-        self.__wrapped__ = function
+        if opt_level not in range(5):
+            raise ValueError(f"trace: expected an opt_level of 0 to 4, got {opt_level!r}")
         functools.update_wrapper(self, function, updated=())
         self._symbolic = symbolic
         self._capture_as_const = capture_as_const
-        self._record_only = record_only
         self._without_host = without_host
-        self._functions: dict[Any, TracedFunction] = {}
+        self._tracer = Tracer(record_only=record_only, profiling=profiling)
+        kind = type(self)
+        self._has_hooks = (
+            kind.setup_env is not trace.setup_env or kind.unset_env is not trace.unset_env
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function; inside another traced call it is a part of that one."""
+        if not self._has_hooks:
+            return self._tracer.call(self.__wrapped__, args, kwargs)
+        self.setup_env()
+        try:
+            return self._tracer.call(self.__wrapped__, args, kwargs)
+        finally:
+            self.unset_env()
+
+    __wrapped__: Callable[..., Any]
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """A traced method is bound to its object; all objects share the records."""
+        return self if instance is None else functools.partial(self, instance)
+
+    # ---- what was recorded
+
+    def graphs(self) -> list[str]:
+        """The recorded ops as text: one for each set of shapes and each way through branches."""
+        return self._tracer.texts()
+
+    def _last_graph(self) -> Graph:
+        return self._tracer.last_graph() or Graph()
+
+    @property
+    def ops(self) -> list[GraphNode]:
+        """The ops of the last call, in order; empty before the first one.
+
+        >>> import megengine as mge
+        >>> from megengine.jit import trace
+        >>> f = trace(lambda x: mge.functional.exp(x) + 1)
+        >>> f(mge.tensor([0.0]))
+        Tensor([2.], device=xpux:0)
+        >>> [(op.kind, op.inputs, op.outputs) for op in f.ops]
+        [('Elemwise', (0,), (1,)), ('Elemwise', (1, 2), (3,))]
+        >>> [(v.shape, v.external) for v in f.vars]
+        [((1,), True), ((1,), False), ((), True), ((1,), False)]
+        """
+        return self._last_graph().nodes
+
+    @property
+    def vars(self) -> list[GraphValue]:
+        """The values of the last call, by id; those that no op made are ``external``."""
+        return self._last_graph().values
+
+    def get_profile(self) -> dict[str, Any]:
+        """How long each op of the last call took, in a function traced with ``profiling=True``.
+
+        Returns:
+            A dict of
+
+            * ``profiler``: with ``device`` and ``host``, a dict from the number of an op, as a
+              string, to a dict of its device and its ``start``, ``kern`` (the same here) and
+              ``end``, in seconds since the call began; ``opr_footprint``, from that number to the
+              op's ``param``, ``in_shapes``, ``out_shapes``, the bytes of ``memory`` that it reads
+              and writes, and its ``computation`` in multiplications and additions (None where that
+              is not known); ``opr_internal_pf``, empty.
+            * ``graph_exec``: with ``comp_seq``, the numbers in the order in which they ran;
+              ``operator``, from the number to its ``type``.
+            * ``kinds``: by kind of op, the longest first: how many ran (``count``), and the sum of
+              their times (``seconds``).
+
+        Raises:
+            TraceError: without ``profiling=True``, and before the first call.
+
+        >>> import megengine as mge
+        >>> from megengine.jit import trace
+        >>> f = trace(lambda x: mge.functional.sum(x * 2), profiling=True)
+        >>> f(mge.tensor([1.0, 2.0]))
+        Tensor(6.0, device=xpux:0)
+        >>> profile = f.get_profile()
+        >>> order = profile["graph_exec"]["comp_seq"]
+        >>> [profile["graph_exec"]["operator"][i]["type"] for i in order]
+        ['Elemwise', 'Reduce']
+        >>> profile["profiler"]["opr_footprint"]["0"]["computation"]
+        2
+        """
+        samples = self._tracer.samples()
+        if samples is None:
+            raise TraceError("get_profile: there are no times; trace(function, profiling=True)")
+        if self._tracer.last_graph() is None:
+            raise TraceError("get_profile: there are no times before the first call")
+        return profile_of(samples)
+
+    # ---- settings
 
     @property
     def without_host(self) -> bool:
         """As it was given."""
         return self._without_host
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function; inside another traced call it is a part of that one."""
-        if is_tracing():
-            return self.__wrapped__(*args, **kwargs)
-        key = tuple(_signature(a, f"argument {i}") for i, a in enumerate(args)) + tuple(
-            (k, _signature(v, f"argument '{k}'")) for k, v in kwargs.items()
+    @property
+    def check_external(self) -> bool:
+        """True: each call checks that Tensors from outside are such as the record takes."""
+        return True
+
+    def setup_without_host(self) -> None:
+        """Sets :attr:`without_host`."""
+        self._without_host = True
+
+    def setup_env(self) -> None:
+        """Called before each call; nothing, for classes that derive from this one to override."""
+
+    def unset_env(self) -> None:
+        """Called after each call, also one that raised; nothing, as :meth:`setup_env`."""
+
+    def convert_optimizer_state_to_tensor(self, *args: Any, **kwargs: Any) -> None:
+        """Leaves Optimizers as they are: their numbers are read in each call.
+
+        In the original, numbers of traced functions are constants, so that learning rates had to
+        become Tensors before a schedule could change them.
+
+        Raises:
+            TypeError: for what is no Optimizer.
+        """
+        from ..optimizer import Optimizer
+
+        for value in (*args, *kwargs.values()):
+            if not isinstance(value, Optimizer):
+                raise TypeError(
+                    "convert_optimizer_state_to_tensor: expected an Optimizer, got "
+                    f"{type(value).__name__}"
+                )
+
+    # ---- the parts of a call
+
+    def flatten_inputs(self, *args: Any, **kwargs: Any) -> list[Tensor]:
+        """The Tensors among arguments: positional ones first, those in lists, tuples and dicts too.
+
+        >>> import megengine as mge
+        >>> from megengine.jit import trace
+        >>> a, b, c = mge.tensor(1.0), mge.tensor(2.0), mge.tensor(3.0)
+        >>> trace(print).flatten_inputs([a, 5], c, scale={"x": b})
+        [Tensor(1.0, device=xpux:0), Tensor(3.0, device=xpux:0), Tensor(2.0, device=xpux:0)]
+        """
+        return list(tensors_in((args, kwargs)))
+
+    def trace_normal(self, *args: Any, **kwargs: Any) -> Any:
+        """The same as a call: there is one way of running."""
+        return self(*args, **kwargs)
+
+    def trace_without_host(self, *args: Any, **kwargs: Any) -> Any:
+        """The same as a call: there is one way of running."""
+        return self(*args, **kwargs)
+
+    def trace_without_host_overall(self, *args: Any, **kwargs: Any) -> Any:
+        """The same as a call: there is one way of running."""
+        return self(*args, **kwargs)
+
+    def setup_io_without_trace(self, inputs: Any, outputs: Any) -> NoReturn:
+        """Not supported: inputs and outputs are found as the function runs.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            "trace.setup_io_without_trace: inputs and outputs are found as the function runs; "
+            "give what is an input to the call"
         )
-        function = None if self._record_only else self._functions.get(key)
-        if function is None:
-            function = self._functions[key] = TracedFunction()
-        call = TracedCall(function)
-        call.enter()
-        try:
-            result = self.__wrapped__(*args, **kwargs)
-        except BaseException:
-            call.exit(failed=True)
-            raise
-        call.exit(failed=False)
-        return result
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """A traced method is bound to its object; all objects share the records."""
-        return self if instance is None else functools.partial(self, instance)
+    def compile(self) -> NoReturn:
+        """Not supported: a record is compiled when a call first runs from it.
 
-    def graphs(self) -> list[str]:
-        """The recorded ops as text: one for each set of shapes and each way through branches."""
-        return [text for function in self._functions.values() for text in function.graphs()]
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            "trace.compile: a record is compiled when a call first runs from it; call the function"
+        )
+
+    def execute(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Not supported: there is no record that runs without the Python code of the function.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            "trace.execute: the Python code of the function runs in each call; call the function"
+        )
+
+    def compile_and_exec(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Not supported, as :meth:`compile` and :meth:`execute`.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            "trace.compile_and_exec: a record is compiled when a call first runs from it; call the "
+            "function"
+        )
 
     def dump(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Not supported yet.
@@ -181,10 +331,77 @@ class trace:  # noqa: N801 - the name that programs use
             "weights, to be loaded into the same module"
         )
 
-    def get_profile(self) -> NoReturn:
-        """Not supported yet.
 
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError("trace.get_profile is not supported yet")
+def partial_trace(
+    func: Callable[..., Any] | None = None,
+    backend: str = "default",
+    without_host: bool = True,
+    **trace_options: Any,
+) -> Any:
+    """Traces a part of a program, such as the ``forward`` of a module in an untraced training step.
+
+    A GradManager outside of the function follows it as it does without tracing. The backward pass
+    is then not part of what is traced: trace the function that calls ``backward`` for that.
+
+    Args:
+        func: a function, a method or a Module; left out in a decorator with arguments.
+        backend: ``"default"``.
+        without_host: as in :class:`trace`.
+        trace_options: other arguments of :class:`trace`.
+
+    Returns:
+        :class:`trace` of the function.
+
+    Raises:
+        NotImplementedError: for the backend ``"xla"``, which there is not.
+        ValueError: for other names.
+
+    >>> import megengine as mge
+    >>> from megengine.jit import partial_trace
+    >>> @partial_trace
+    ... def f(x):
+    ...     return x * 2 + 1
+    >>> f(mge.tensor([1.0])), f(mge.tensor([2.0]))
+    (Tensor([3.], device=xpux:0), Tensor([5.], device=xpux:0))
+    """
+    if backend == "xla":
+        raise NotImplementedError("partial_trace: there is no XLA; take backend='default'")
+    if backend != "default":
+        raise ValueError(f"partial_trace: expected the backend 'default', got {backend!r}")
+    options = {"without_host": without_host, **trace_options}
+    if func is None:
+        return functools.partial(partial_trace, backend=backend, **options)
+    return trace(func, **options)
+
+
+def _no_xla(what: str) -> NoReturn:
+    raise NotImplementedError(f"{what}: there is no XLA; trace() runs functions from a record")
+
+
+class xla_trace(trace):  # noqa: N801 - the name that programs use
+    """Not supported: there is no XLA. :class:`trace` runs functions from a record.
+
+    Raises:
+        NotImplementedError: always.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        without_host: bool = True,
+        symbolic_shape: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        _no_xla("xla_trace")
+
+    def convert_params_to_xla(self) -> NoReturn:
+        """Raises NotImplementedError."""
+        _no_xla("xla_trace.convert_params_to_xla")
+
+    def prepare_xla_inputs(self, tensors: Any) -> NoReturn:
+        """Raises NotImplementedError."""
+        _no_xla("xla_trace.prepare_xla_inputs")
+
+    def to_dlpack(self, x: Any, take_ownership: bool = True) -> NoReturn:
+        """Raises NotImplementedError."""
+        _no_xla("xla_trace.to_dlpack")
