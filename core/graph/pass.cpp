@@ -14,6 +14,9 @@ struct Pass {
 constexpr Pass kPasses[] = {
     {"remove_dead_code", remove_dead_code},
     {"merge_common_subexpressions", merge_common_subexpressions},
+    {"fuse_attention", fuse_attention},
+    {"join_slices", join_slices},
+    {"fuse_elementwise", fuse_elementwise},
 };
 
 }  // namespace

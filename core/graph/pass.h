@@ -15,6 +15,13 @@ void remove_dead_code(Graph& graph);
 // A node that computes what an earlier one did goes, and the earlier results stand for its own.
 void merge_common_subexpressions(Graph& graph);
 
+// Parts that are written into tensors of zeros and added up are written into one.
+void join_slices(Graph& graph);
+// The softmax of a product of matrices, times a matrix, becomes attention in tiles.
+void fuse_attention(Graph& graph);
+// Elementwise ops that feed one another become one.
+void fuse_elementwise(Graph& graph);
+
 // All of them, in order.
 void optimize(Graph& graph);
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/kernels/cpu/copy.h"
-#include "core/kernels/cpu/nd_loop.h"
+#include "core/kernels/cpu/element_blocks.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/runtime/allocator.h"
 
@@ -14,51 +14,10 @@ namespace {
 // Elements of a block: six buffers of it take at most 48 KiB, usually two or three of 4 KiB.
 constexpr std::int64_t kBlock = 1024;
 constexpr std::int64_t kBufferBytes = kBlock * 8;
-// Results of so many bytes, which no cache keeps until they are read, are written around the
-// caches: that saves reading the lines that are about to be overwritten (measured: 20 % of a large
-// add).
-constexpr std::int64_t kStreamBytes = std::int64_t{1} << 25;
-// A strided operand whose neighbours lie along another axis is copied by a blocked transpose first
-// where it has so many elements.
-constexpr std::int64_t kTransposeFirst = 16384;
-
 using Loop = NdLoop<kMaxOperands + 1>;  // operand 0 is the output
 
 const char* at(const void* p, std::int64_t bytes) { return static_cast<const char*>(p) + bytes; }
 char* at(void* p, std::int64_t bytes) { return static_cast<char*>(p) + bytes; }
-
-constexpr std::int64_t kCheapGrain = 32768;
-// Fewer elements than this are not worth a thread: it costs some 5 us to wake one.
-std::int64_t grain(ElementMode mode) {
-  using M = ElementMode;
-  switch (mode) {
-    case M::RELU:
-    case M::ABS:
-    case M::NEGATE:
-    case M::ABS_GRAD:
-    case M::ADD:
-    case M::MAX:
-    case M::MIN:
-    case M::MUL:
-    case M::SUB:
-    case M::SWITCH_GT0:
-    case M::LT:
-    case M::LEQ:
-    case M::EQ:
-    case M::NEQ:
-    case M::AND:
-    case M::OR:
-    case M::XOR:
-    case M::NOT:
-    case M::SQUARE:
-    case M::SIGN:
-    case M::CLIP:
-    case M::WHERE:
-      return 32768;
-    default:
-      return 8192;
-  }
-}
 
 // One operand as the blocks need it.
 struct Operand {
@@ -98,11 +57,7 @@ class Blocks {
       computed = narrow_;
       if (narrowed == target) return;
     }
-    for (std::int64_t r = 0; r < rows; ++r) {
-      MGE_DISPATCH(scatter_run)
-      (computed + r * columns * out.size, target + r * out.step1 * out.size, out.step0, columns,
-       out.size);
-    }
+    scatter_block(computed, target, out.step0, out.step1, rows, columns, out.size);
   }
 
  private:
@@ -129,14 +84,7 @@ class Blocks {
       return buffer_[k];
     }
     char* gathered = o.low ? narrow_ : buffer_[k];
-    if (o.step0 == 0 && o.step1 == 0) {
-      MGE_DISPATCH(gather_run)(source, 0, gathered, n, o.size);
-    } else {
-      for (std::int64_t r = 0; r < rows; ++r) {
-        MGE_DISPATCH(gather_run)
-        (source + r * o.step1 * o.size, o.step0, gathered + r * columns * o.size, columns, o.size);
-      }
-    }
+    gather_block(source, o.step0, o.step1, rows, columns, o.size, gathered);
     if (o.low) MGE_DISPATCH(widen_low)(narrow_, o.dtype, reinterpret_cast<float*>(buffer_[k]), n);
     return buffer_[k];
   }
@@ -219,20 +167,6 @@ Operand make_operand(ElementMode mode, const void* data, DType dtype, const Loop
   return o;
 }
 
-// Whether `in` runs along another axis than the output's innermost, so that gathering rows of it
-// would touch a cache line for each element.
-bool runs_across(const Loop& loop, int k) {
-  const std::int64_t inner = std::abs(loop.stride_or_0(k, 0));
-  if (loop.ndim < 2 || inner <= 1 || loop.size[0] < 8) return false;
-  for (int axis = 1; axis < loop.ndim; ++axis) {
-    const auto a = static_cast<std::size_t>(axis);
-    if (std::abs(loop.stride[static_cast<std::size_t>(k)][a]) < inner && loop.size[a] >= 8) {
-      return loop.stride[static_cast<std::size_t>(k)][a] != 0;
-    }
-  }
-  return false;
-}
-
 // Operands before `straight` are not looked at for a transpose again.
 void run_strided(ElementMode mode, ElementRun run, Views in, const MutView& out,
                  std::size_t straight = 0) {
@@ -250,13 +184,9 @@ void run_strided(ElementMode mode, ElementRun run, Views in, const MutView& out,
   if (loop.total() >= kTransposeFirst) {
     for (std::size_t k = straight; k < in.size(); ++k) {
       if (!runs_across(loop, static_cast<int>(k) + 1)) continue;
-      // A copy whose axes are ordered as the output's.
-      const Shape& shape = in[k].shape;
-      const int lead = out.shape.size() - shape.size();
-      Strides order = shape;
-      for (int i = 0; i < shape.size(); ++i) order[i] = out.strides[lead + i];
       const Scratch scratch(static_cast<std::size_t>(in[k].size() * size_of(in[k].dtype)));
-      const MutView copied{scratch.as<void>(), in[k].dtype, shape, dense_like(shape, order)};
+      const MutView copied{scratch.as<void>(), in[k].dtype, in[k].shape,
+                           ordered_as(in[k].shape, out.strides)};
       copy(in[k], copied);
       std::array<View, kMaxOperands> again;
       std::copy(in.begin(), in.end(), again.begin());
@@ -272,24 +202,10 @@ void run_strided(ElementMode mode, ElementRun run, Views in, const MutView& out,
     plan.operand[static_cast<std::size_t>(k)] = make_operand(mode, v.data, v.dtype, loop, k);
   }
   if (loop.size_or_1(0) >= kBlock / 2) {
-    run_long_rows(plan, loop, grain(mode));
+    run_long_rows(plan, loop, element_grain(mode));
   } else {
-    run_short_rows(plan, loop, grain(mode));
+    run_short_rows(plan, loop, element_grain(mode));
   }
-}
-
-// The run for a power that is one number.
-ElementRun find_power_run(const View& exponent) {
-  double value = 0;
-  convert(exponent.data, exponent.dtype, &value, DType::float64, 1);
-  return exponent.dtype == DType::float64 ? MGE_DISPATCH(float64_power)(value)
-                                          : MGE_DISPATCH(float32_power)(value);
-}
-
-// Whether an operand lies exactly as the output does.
-bool lies_as(const View& in, const MutView& out, bool row_major) {
-  if (in.shape != out.shape) return false;
-  return row_major ? in.row_major() : in.strides == out.strides && is_dense(out.shape, out.strides);
 }
 
 // Flat operands beside single numbers (bit k of `numbers`), which are written out once per thread.
@@ -297,7 +213,7 @@ void run_with_numbers(ElementMode mode, ElementRun run, const void* const* in, i
                       unsigned numbers, void* out, DType in_dtype, DType out_dtype,
                       std::int64_t n) {
   const std::int64_t in_size = size_of(in_dtype), out_size = size_of(out_dtype);
-  parallel_for(n, grain(mode), [=](std::int64_t begin, std::int64_t end) {
+  parallel_for(n, element_grain(mode), [=](std::int64_t begin, std::int64_t end) {
     alignas(64) char repeated[kMaxOperands][kBufferBytes];
     const void* data[kMaxOperands];
     for (int k = 0; k < inputs; ++k) {
@@ -340,6 +256,49 @@ void run_any(ElementMode mode, ElementRun run, Views in, const MutView& out) {
 
 }  // namespace
 
+std::int64_t element_grain(ElementMode mode) {
+  using M = ElementMode;
+  switch (mode) {
+    case M::RELU:
+    case M::ABS:
+    case M::NEGATE:
+    case M::ABS_GRAD:
+    case M::ADD:
+    case M::MAX:
+    case M::MIN:
+    case M::MUL:
+    case M::SUB:
+    case M::SWITCH_GT0:
+    case M::LT:
+    case M::LEQ:
+    case M::EQ:
+    case M::NEQ:
+    case M::AND:
+    case M::OR:
+    case M::XOR:
+    case M::NOT:
+    case M::SQUARE:
+    case M::SIGN:
+    case M::CLIP:
+    case M::WHERE:
+      return kCheapGrain;
+    default:
+      return 8192;
+  }
+}
+
+bool lies_as(const View& in, const MutView& out, bool row_major) {
+  if (in.shape != out.shape) return false;
+  return row_major ? in.row_major() : in.strides == out.strides && is_dense(out.shape, out.strides);
+}
+
+ElementRun find_power_run(const View& exponent) {
+  double value = 0;
+  convert(exponent.data, exponent.dtype, &value, DType::float64, 1);
+  return exponent.dtype == DType::float64 ? MGE_DISPATCH(float64_power)(value)
+                                          : MGE_DISPATCH(float32_power)(value);
+}
+
 ElementRun find_element_run(ElementMode mode, DType dtype) {
   struct Table {
     ElementRun run[kElementModes][kDTypeCount];
@@ -372,7 +331,7 @@ ElementRun find_element_run(ElementMode mode, DType dtype) {
 
 void elementwise_flat(ElementRun run, ElementMode mode, const void* const* in, int inputs,
                       void* out, DType in_dtype, DType out_dtype, std::int64_t n) {
-  const std::int64_t least = grain(mode);
+  const std::int64_t least = element_grain(mode);
   if (n <= least) {
     if (n > 0) run(in, out, n);
     return;

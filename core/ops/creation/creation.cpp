@@ -1,6 +1,9 @@
 #include "core/ops/creation/creation.h"
 
+#include <algorithm>
+
 #include "core/kernels/cpu/copy.h"
+#include "core/ops/shape/shape.h"
 #include "core/tensor/fill.h"
 
 namespace mge {
@@ -73,16 +76,23 @@ REGISTER_OP(Eye);
 // ---------------------------------------------------------------------------------
 
 Value filled(const Spec& spec, double value) {
-  // A new value of that format through the op, so that a trace sees where it comes from.
+  // A new value of that format through ops, so that a trace sees where it comes from: row-major,
+  // with the axes in the order that they have in memory, and then as a view of their own order.
+  const int n = spec.ndim();
   const Strides strides = dense_like(spec.shape, spec.strides);
-  if (is_row_major(spec.shape, strides)) {
-    return std::move(call_all(
-        Fill{.shape = spec.shape, .value = value, .dtype = spec.dtype, .comp_node = spec.device},
-        {})[0]);
+  Fill op{.shape = spec.shape, .value = value, .dtype = spec.dtype, .comp_node = spec.device};
+  if (is_row_major(spec.shape, strides)) return std::move(call_all(op, {})[0]);
+  Dims order;  // axes, the outermost first
+  for (int axis = 0; axis < n; ++axis) order.push_back(axis);
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return strides[static_cast<int>(a)] > strides[static_cast<int>(b)];
+  });
+  Dims place = order;
+  for (int i = 0; i < n; ++i) {
+    op.shape[i] = spec.shape[static_cast<int>(order[i])];
+    place[static_cast<int>(order[i])] = i;
   }
-  Spec dense = spec;
-  dense.strides = strides;
-  return full(dense, value);
+  return call(Dimshuffle{place}, call_all(op, {})[0]);
 }
 
 Value arange(std::int64_t n, DType dtype, const Device& device) {

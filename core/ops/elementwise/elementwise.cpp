@@ -56,8 +56,9 @@ DType check_dtypes(const char* op, const ElemwiseRule& rule, const Specs& in) {
   return dtype;
 }
 
-// The memory format of the first operand that has the output's shape; a dense one is preferred.
-Strides output_strides(const Shape& shape, const Specs& in) {
+}  // namespace
+
+Strides elemwise_strides(const Shape& shape, const Specs& in) {
   const Spec* model = nullptr;
   for (const Spec& s : in) {
     if (s.shape != shape) continue;
@@ -66,8 +67,6 @@ Strides output_strides(const Shape& shape, const Specs& in) {
   }
   return model ? dense_like(shape, model->strides) : row_major(shape);
 }
-
-}  // namespace
 
 // ---- Elemwise
 // ------------------------------------------------------------------------------------
@@ -85,7 +84,7 @@ Specs infer(const Elemwise& op, const Specs& in) {
   }
   count(shape);  // raises where it overflows
   return {Spec(rule.gives == Gives::boolean ? DType::boolean : dtype, shape,
-               output_strides(shape, in))};
+               elemwise_strides(shape, in))};
 }
 
 namespace {
@@ -160,7 +159,7 @@ Specs infer(const TypeCvt& op, const Specs& in) {
     fail_type("TypeCvt", in[0].dtype, " does not convert to ", op.dtype,
               ", which would drop its imaginary part; take F.real or F.imag");
   }
-  return {Spec(op.dtype, in[0].shape, output_strides(in[0].shape, in))};
+  return {Spec(op.dtype, in[0].shape, elemwise_strides(in[0].shape, in))};
 }
 Values grad(const TypeCvt& op, const GradArgs& g) {
   // Through an integer or a bool no gradient passes.

@@ -18,4 +18,7 @@ struct ElemwiseRule {
 
 const ElemwiseRule& elemwise_rule(Elemwise::Mode mode);
 
+// The memory format of the first operand that has the output's shape; a dense one is preferred.
+Strides elemwise_strides(const Shape& shape, const Specs& in);
+
 }  // namespace mge

@@ -1,0 +1,493 @@
+"""What optimized graphs fuse: the same results as eager, from fewer ops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+import megengine as mge
+import megengine.functional as F
+from megengine.autodiff import GradManager
+from megengine.core._imperative_rt.core2 import apply
+from megengine.core.ops import builtin
+from megengine.jit import trace
+from megengine.jit.recording import record
+from megengine.tensor import Tensor
+
+T = mge.tensor
+Array = np.ndarray
+
+
+def kinds(text: str) -> list[str]:
+    """The names of the ops of a graph's text, in order."""
+    return re.findall(r"^%[%\d, ]* = (\w+)\(", text, re.MULTILINE)
+
+
+def optimized(fn: Callable[..., object], *args: Tensor) -> str:
+    return record(fn, *args).compile().optimized().text()
+
+
+def as_list(result: object) -> list[Tensor]:
+    return list(result) if isinstance(result, list | tuple) else [result]  # type: ignore[list-item]
+
+
+def assert_same_bits(got: Sequence[Tensor], want: Sequence[Tensor]) -> None:
+    assert len(got) == len(want)
+    for g, w in zip(got, want, strict=True):
+        assert g.dtype == w.dtype
+        assert g.shape == w.shape
+        a, b = g.numpy(), w.numpy()
+        if a.dtype.kind == "f":  # a NaN is one whatever its bits
+            assert (np.isnan(a) == np.isnan(b)).all()
+            a, b = np.where(np.isnan(a), 0, a), np.where(np.isnan(b), 0, b)
+        assert a.tobytes() == b.tobytes()
+
+
+def check_bits(fn: Callable[..., object], *args: Tensor) -> str:
+    """Runs the program twice beside the function; returns what it runs."""
+    program = record(fn, *args).compile()
+    want = as_list(fn(*args))
+    for _ in range(2):
+        assert_same_bits(program(*args), want)
+    return program.optimized().text()
+
+
+# ---- chains of elementwise ops -------------------------------------------------------------------
+
+
+def test_a_chain_is_one_op() -> None:
+    x = T(np.random.default_rng(0).normal(size=(4, 5)).astype("float32"))
+    text = check_bits(lambda x: F.tanh(x * 2 + 1) * x - F.abs(x), x)
+    assert text == (
+        "%0 = input : float32 (4, 5)\n"
+        "%1 = constant 2 : float32 ()\n"
+        "%3 = constant 1 : float32 ()\n"
+        "%8 = FusedElementwise(program='float32 x0, float32 x1, float32 x2: t0 = MUL(x0, x1); "
+        "t1 = ADD(t0, x2); t2 = TANH(t1); t3 = MUL(t2, x0); t4 = ABS(x0); t5 = SUB(t3, t4) "
+        "-> t5')(%0, %1, %3) : float32 (4, 5)\n"
+        "return %8\n"
+    )
+
+
+def test_several_results_masks_and_conversions() -> None:
+    x = T(np.random.default_rng(0).normal(size=(3, 70)).astype("float32"))
+
+    def fn(x: Tensor) -> tuple[Tensor, ...]:
+        y = F.relu(x)
+        positive = y > 0.5
+        return y, F.where(positive, x * x, -x), positive, (y * 3).astype("int32") + 1
+
+    text = check_bits(fn, x)
+    assert kinds(text) == ["FusedElementwise"]
+    assert "LT(" in text
+    assert "WHERE(" in text
+    assert "= int32(" in text
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 63, 1000, 100_003])
+def test_sizes(n: int) -> None:
+    x = T(np.random.default_rng(n).normal(size=n).astype("float32"))
+    assert kinds(check_bits(lambda x: F.exp(x) * 0.5 + x, x)) == ["FusedElementwise"]
+
+
+def test_scalars_and_powers() -> None:
+    for x in (T(np.float32(1.7)), T(np.linspace(0.1, 3, 50, dtype="float32"))):
+        for exponent in (2, 3, 0.5, -1, 2.7):
+            assert len(kinds(check_bits(lambda x, e=exponent: (x + 1) ** e, x))) == 1
+    # The exponent of one element is not known before the op runs: it takes a way of its own.
+    text = check_bits(lambda x: (x * 2) ** (x + 1), T(np.float32(1.7)))
+    assert "POW" not in "".join(re.findall("program='.*?'", text))
+
+
+BIG = 1 << 23  # a result of 32 MiB is written past the caches
+
+
+def test_large_results() -> None:
+    x = T(np.random.default_rng(0).random(BIG, dtype="float32"))
+    check_bits(lambda x: (x * 2 + 1, x - 3), x)
+
+
+def layouts(rng: np.random.Generator, dtype: str) -> dict[str, list[Tensor]]:
+    """Operands that broadcast to (2, 6, 20, 30), in many formats."""
+
+    def make(*shape: int) -> Tensor:
+        values = rng.normal(size=shape) * 3
+        return T(values, dtype=dtype)
+
+    shape = (2, 6, 20, 30)
+    return {
+        "plain": [make(*shape), make(*shape)],
+        "channels_last": [make(2, 20, 30, 6).transpose(0, 3, 1, 2), make(1, 6, 1, 1)],
+        "mixed": [make(*shape), make(2, 20, 30, 6).transpose(0, 3, 1, 2)],
+        "transposed": [make(30, 20, 6, 2).transpose(3, 2, 1, 0), make(*shape)],
+        "sliced": [make(2, 6, 40, 60)[:, :, ::2, ::2], make(2, 6, 20, 60)[:, :, :, 10:40]],
+        "reversed": [make(*shape)[:, :, ::-1, ::-1], make(*shape)],
+        "rows": [make(*shape), make(30)],
+        "columns": [make(*shape), make(20, 1)],
+        "outer": [make(2, 6, 20, 1), make(1, 1, 30)],
+        "channels": [make(*shape), make(6, 1, 1)],
+        "scalar": [make(*shape), make()],
+        "ones": [make(*shape), make(1, 1, 1, 1)],
+        "broadcast": [F.broadcast_to(make(1, 6, 1, 30), shape), make(*shape)],
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32", "uint8"])
+@pytest.mark.parametrize("layout", list(layouts(np.random.default_rng(0), "int32")))
+def test_layouts(layout: str, dtype: str) -> None:
+    x, y = layouts(np.random.default_rng(1), dtype)[layout]
+    one = T(1, dtype=dtype)
+
+    def fn(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        a = F.maximum(x + y, one) * y
+        b = F.where(a < a * y - x, a, y)
+        return a, b, a - b
+
+    assert kinds(check_bits(fn, x, y)) == ["FusedElementwise"]
+
+
+def test_large_strided_operands() -> None:
+    """Large enough to be cut among threads, and for transposes to go first."""
+    rng = np.random.default_rng(0)
+    x = T(rng.normal(size=(8, 64, 40, 42)).astype("float32"))
+    last = T(rng.normal(size=(8, 40, 42, 64)).astype("float32")).transpose(0, 3, 1, 2)
+    bias = T(rng.normal(size=(1, 64, 1, 1)).astype("float32"))
+    for a, b in ((x, last), (last, x)):
+        text = check_bits(lambda a, b: F.relu(a * bias + b) * (a - b), a, b)
+        assert kinds(text) == ["FusedElementwise"]
+
+
+UNARY = ["RELU", "ABS", "NEGATE", "EXP", "TANH", "SIGMOID", "SQUARE", "FLOOR", "GELU", "SQRT"]
+BINARY = ["ADD", "SUB", "MUL", "MAX", "MIN", "TRUE_DIV", "SWITCH_GT0", "FUSE_ADD_RELU"]
+SHAPES: list[tuple[int, ...]] = [(4, 6, 34), (1, 6, 1), (34,), (), (4, 1, 34), (6, 34)]
+
+
+def random_dag(seed: int) -> tuple[Callable[..., list[Tensor]], list[Tensor]]:
+    """Some twenty ops on values of several shapes, a third of which are results."""
+    rng = np.random.default_rng(seed)
+    dtype = str(rng.choice(["float32", "float64", "float16", "int32"]))
+    shapes = [SHAPES[0], *(SHAPES[i] for i in rng.integers(0, len(SHAPES), 3))]
+    inputs = [T(rng.normal(size=s) * 2, dtype=dtype) for s in shapes]
+    if rng.random() < 0.3:
+        inputs[0] = T(rng.normal(size=(34, 6, 4)) * 2, dtype=dtype).transpose(2, 1, 0)
+    integers = dtype == "int32"
+    unary = [m for m in UNARY if not integers or m in ("RELU", "ABS", "NEGATE", "SQUARE", "FLOOR")]
+    binary = [m for m in BINARY if not integers or m != "TRUE_DIV"]
+    steps = []
+    for n in range(4, 24):
+        which = rng.random()
+        i, j, k = (int(i) for i in rng.integers(max(0, n - 8), n, 3))
+        if which < 0.35:
+            steps.append((str(rng.choice(unary)), (i,)))
+        elif which < 0.8:
+            steps.append((str(rng.choice(binary)), (i, j)))
+        else:
+            steps.append(("where", (i, j, k)))
+    wanted = [n for n in range(4, 24) if rng.random() < 0.3] + [23]
+
+    def fn(*inputs: Tensor) -> list[Tensor]:
+        values = list(inputs)
+        for mode, operands in steps:
+            x = [values[i] for i in operands]
+            if mode == "where":
+                values.append(F.where(x[0] < x[1], x[1], x[2] + x[0]))
+            else:
+                values.append(apply(builtin.Elemwise(mode=mode), *x)[0])
+        return [values[n] for n in wanted]
+
+    return fn, inputs
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_dags(seed: int) -> None:
+    fn, inputs = random_dag(seed)
+    text = check_bits(fn, *inputs)
+    assert "FusedElementwise" in kinds(text)
+
+
+def test_buffers_are_reused_only_after_their_last_use() -> None:
+    """A result may take an input's buffer; the input is read again after the result is made."""
+
+    def fn(x: Tensor) -> tuple[Tensor, ...]:
+        h = F.matmul(x, x)  # a value of the program's own, which nobody else holds
+        a = h * 2
+        return a, a + h, a * (h - 1)
+
+    x = T(np.random.default_rng(0).normal(size=(300, 300)).astype("float32"))
+    text = check_bits(fn, x)
+    assert kinds(text) == ["MatrixMul", "FusedElementwise"]
+
+
+# ---- what does not fuse --------------------------------------------------------------------------
+
+EYE = T(np.eye(8, dtype="float32"))
+
+
+def test_no_group_around_another_op() -> None:
+    """x + 1 is needed by the product, which the last sum needs: they cannot be one op."""
+
+    def fn(x: Tensor) -> Tensor:
+        y = x + 1
+        return F.matmul(y, EYE) + y
+
+    x = T(np.ones((8, 8), "float32"))
+    assert kinds(check_bits(fn, x)) == ["Elemwise", "MatrixMul", "Elemwise"]
+
+    def longer(x: Tensor) -> Tensor:
+        y = F.relu(x + 1)
+        z = y * 2
+        return (F.matmul(y, EYE) + z) * 3
+
+    want = ["FusedElementwise", "MatrixMul", "FusedElementwise"]
+    assert kinds(check_bits(longer, x)) == want
+
+
+def test_ops_of_different_shapes_are_apart() -> None:
+    x, row = T(np.ones((8, 8), "float32")), T(np.ones(8, "float32"))
+    assert kinds(check_bits(lambda x, row: x * (row + 1), x, row)) == ["Elemwise", "Elemwise"]
+
+
+def test_no_more_operands_than_the_kernel_takes() -> None:
+    terms = [T(np.full(4, i, "float32")) for i in range(40)]
+
+    def fn(*terms: Tensor) -> Tensor:
+        total = terms[0]
+        for t in terms[1:]:
+            total = total + t
+        return total
+
+    text = check_bits(fn, *terms)
+    assert kinds(text) == ["FusedElementwise"] * 3
+
+
+def test_long_chains_are_cut() -> None:
+    def fn(x: Tensor) -> Tensor:
+        for i in range(100):
+            x = x * (1 + i / 100) - x / 3
+        return x
+
+    text = check_bits(fn, T(np.ones(4, "float32")))
+    assert set(kinds(text)) == {"FusedElementwise"}
+    assert len(kinds(text)) <= 40
+
+
+def test_draws_keep_their_order() -> None:
+    def fn(x: Tensor) -> Tensor:
+        a = F.dropout(x + 1, 0.5)
+        b = F.relu(x * 2)
+        return F.dropout(b, 0.5) + a * b
+
+    x = T(np.ones((40, 50), "float32"))
+    traced = trace(fn)
+    for _ in range(3):
+        mge.random.seed(7)
+        want = fn(x).numpy()
+        mge.random.seed(7)
+        np.testing.assert_array_equal(traced(x).numpy(), want)
+
+
+def test_wrong_programs_raise() -> None:
+    x = T(np.ones(3, "float32"))
+
+    def run(program: str, *inputs: Tensor) -> None:
+        apply(builtin.FusedElementwise(program=program), *inputs)
+
+    for program in (
+        "",
+        "float32 x0",
+        "float32 x0: t0 = EXP(x0)",
+        "float32 x0: t0 = EXP(x1) -> t0",
+        "float32 x0: t0 = EXP(t0) -> t0",
+        "float32 x0: t1 = EXP(x0) -> t1",
+        "float32 x0: t0 = EXP(x0) -> x0",
+        "float32 x0: t0 = EXP(x0) -> t0, t0",
+        "float32 x0: t0 = EXP(x0) -> t0 and more",
+        "float32 x0: t0 = EXP(x99999999999999999999) -> t0",
+        "complex64 x0: t0 = EXP(x0) -> t0",
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            run(program, x)
+    with pytest.raises(TypeError, match="expected 2 operands, got 1"):
+        run("float32 x0: t0 = ADD(x0) -> t0", x)
+    with pytest.raises(TypeError, match="expected 1 operands, got 2"):
+        run("float32 x0: t0 = EXP(x0) -> t0", x, x)
+    with pytest.raises(TypeError, match="expected operand 0 of float64, got float32"):
+        run("float64 x0: t0 = EXP(x0) -> t0", x)
+    many = "; ".join(f"t{i} = EXP({'t' + str(i - 1) if i else 'x0'})" for i in range(33))
+    with pytest.raises(ValueError, match="too many steps"):
+        run(f"float32 x0: {many} -> t32", x)
+
+
+# ---- attention -----------------------------------------------------------------------------------
+
+Attend = Callable[..., Tensor]
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return T(np.random.default_rng([seed, *shape]).normal(size=shape).astype("float32"))
+
+
+def scaled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.matmul(F.softmax(F.matmul(q, k, transpose_b=True) * 0.125, axis=-1), v)
+
+
+def divided(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.matmul(F.softmax(F.matmul(q, k, transpose_b=True) / 8.0, axis=-1), v)
+
+
+def unscaled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.matmul(F.softmax(F.matmul(q * 0.125, k, transpose_b=True), axis=-1), v)
+
+
+def keys_turned(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    axes = (*range(k.ndim - 2), k.ndim - 1, k.ndim - 2)
+    return F.matmul(F.softmax(F.matmul(q, F.transpose(k, axes)) * 0.125, axis=-1), v)
+
+
+MASK = T(np.triu(np.full((40, 40), -np.inf, "float32"), 1))
+
+
+def masked(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = F.matmul(q, k, transpose_b=True) * 0.125 + MASK
+    return F.matmul(F.softmax(scores, axis=-1), v)
+
+
+@pytest.mark.parametrize("lead", [(2, 3), (3,)], ids=["4d", "3d"])
+@pytest.mark.parametrize("fn", [scaled, divided, unscaled, keys_turned, masked])
+def test_attention(fn: Attend, lead: tuple[int, ...]) -> None:
+    q, k, v = normal(*lead, 40, 64), normal(*lead, 40, 64, seed=1), normal(*lead, 40, 48, seed=2)
+    program = record(fn, q, k, v).compile()
+    names = kinds(program.optimized().text())
+    assert names.count("ScaledDotProductAttention") == 1
+    assert not {"Softmax", "MatrixMul"} & set(names)
+    np.testing.assert_allclose(program(q, k, v)[0].numpy(), fn(q, k, v).numpy(), rtol=0, atol=5e-6)
+
+
+@pytest.mark.parametrize("lead", [(2, 3), (3,)], ids=["4d", "3d"])
+@pytest.mark.parametrize("fn", [scaled, divided, unscaled, keys_turned, masked])
+def test_attention_gradients(fn: Attend, lead: tuple[int, ...]) -> None:
+    q, k, v = normal(*lead, 40, 64), normal(*lead, 40, 64, seed=1), normal(*lead, 40, 48, seed=2)
+    up = normal(*lead, 40, 48, seed=3)
+
+    def step(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
+        gm = GradManager().attach([q, k, v])
+        with gm:
+            y = fn(q, k, v)
+            gm.backward((y * up).sum())
+        return [y, q.grad, k.grad, v.grad]
+
+    want = step(q, k, v)
+    for t in (q, k, v):
+        t.grad = None
+    program = record(step, q, k, v).compile()
+    names = kinds(program.optimized().text())
+    assert names.count("ScaledDotProductAttention") == 1
+    assert names.count("ScaledDotProductAttentionBackward") == 1
+    assert not {"Softmax", "SoftmaxBackward", "MatrixMul"} & set(names)
+    for got, w in zip(program(q, k, v), want, strict=True):
+        np.testing.assert_allclose(got.numpy(), w.numpy(), rtol=0, atol=1e-5)
+
+
+def test_attention_with_some_gradients() -> None:
+    q, k, v = normal(2, 3, 40, 64), normal(2, 3, 40, 64, seed=1), normal(2, 3, 40, 64, seed=2)
+    for wanted in ([0], [1], [0, 1], [0, 2]):
+
+        def step(*args: Tensor, wanted: list[int] = wanted) -> list[Tensor]:
+            for t in args:
+                t.grad = None
+            attached = [args[i] for i in wanted]
+            gm = GradManager().attach(attached)
+            with gm:
+                y = scaled(*args)
+                gm.backward((y * 3).sum())
+            return [y, *(t.grad for t in attached)]
+
+        want = step(q, k, v)
+        program = record(step, q, k, v).compile()
+        assert "ScaledDotProductAttentionBackward" in kinds(program.optimized().text())
+        for got, w in zip(program(q, k, v), want, strict=True):
+            np.testing.assert_allclose(got.numpy(), w.numpy(), rtol=0, atol=1e-5)
+
+
+def test_what_is_not_that_attention() -> None:
+    q, k, v = normal(2, 3, 40, 64), normal(2, 3, 40, 64, seed=1), normal(2, 3, 40, 48, seed=2)
+
+    def weights_too(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        w = F.softmax(F.matmul(q, k, transpose_b=True), axis=-1)
+        return F.matmul(w, v), w
+
+    def scores_too(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        s = F.matmul(q, k, transpose_b=True) * 0.5
+        return F.matmul(F.softmax(s, axis=-1), v), s
+
+    def other_axis(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return F.matmul(F.softmax(F.matmul(q, k, transpose_b=True), axis=-2), v)
+
+    def as_right_operand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return F.matmul(v, F.softmax(F.matmul(q, k, transpose_b=True), axis=-1), transpose_a=True)
+
+    for fn in (weights_too, scores_too, other_axis, as_right_operand):
+        assert "ScaledDotProductAttention" not in optimized(fn, q, k, v)
+    one = T(q.numpy()[:, :, :1])
+    assert "ScaledDotProductAttention" not in optimized(unscaled, one, k, v)
+    shared = T(k.numpy()[:1])
+    assert "ScaledDotProductAttention" not in optimized(unscaled, q, shared, v)
+
+
+def test_a_mask_that_wants_its_gradient() -> None:
+    q, k, v = normal(2, 3, 40, 64), normal(2, 3, 40, 64, seed=1), normal(2, 3, 40, 64, seed=2)
+    bias = normal(40, 40, seed=3)
+
+    def step(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> list[Tensor]:
+        for t in (q, bias):
+            t.grad = None
+        gm = GradManager().attach([q, bias])
+        with gm:
+            w = F.softmax(F.matmul(q, k, transpose_b=True) + bias, axis=-1)
+            gm.backward(F.matmul(w, v).sum())
+        return [q.grad, bias.grad]
+
+    want = step(q, k, v, bias)
+    program = record(step, q, k, v, bias).compile()
+    assert "ScaledDotProductAttention" not in program.optimized().text()
+    for got, w in zip(program(q, k, v, bias), want, strict=True):
+        np.testing.assert_allclose(got.numpy(), w.numpy(), rtol=0, atol=1e-5)
+
+
+# ---- parts of a tensor ---------------------------------------------------------------------------
+
+
+def gradient_of(fn: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    def step(x: Tensor) -> Tensor:
+        x.grad = None
+        gm = GradManager().attach([x])
+        with gm:
+            gm.backward(fn(x))
+        return x.grad
+
+    return step
+
+
+def test_gradients_of_parts_are_written_into_one() -> None:
+    x = normal(3, 4, 5)
+    step = gradient_of(lambda x: (x[0] * x[1]).sum() + (x[2] * 2).sum())
+    text = check_bits(step, x)
+    assert kinds(text).count("Fill") == 1
+    assert kinds(text).count("SetSubtensor") == 3
+    assert "mode='ADD'" not in text
+
+    halves = gradient_of(lambda x: (x[:, :2] * x[:, 2:]).sum())
+    assert kinds(check_bits(halves, x)).count("Fill") == 1
+    last = T(x.numpy().transpose(1, 2, 0)).transpose(2, 0, 1)
+    assert kinds(check_bits(step, last)).count("Fill") == 1
+
+
+def test_parts_that_overlap_are_added() -> None:
+    x = normal(4, 6)
+    step = gradient_of(lambda x: (x[:3] * 2).sum() + (x[1:] * x[1:]).sum())
+    assert kinds(check_bits(step, x)).count("Fill") == 2
+    across = gradient_of(lambda x: (x[0] * 2).sum() + (x[:, 1] * 3).sum())
+    assert kinds(check_bits(across, x)).count("Fill") == 2
