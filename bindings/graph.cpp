@@ -2,13 +2,16 @@
 #include "core/graph/graph.h"
 
 #include <nanobind/stl/optional.h>
+#include <unistd.h>
 
+#include <cstring>
 #include <memory>
 #include <numeric>
 
 #include "bindings/tensor.h"
 #include "core/graph/program.h"
 #include "core/graph/verify.h"
+#include "core/runtime/file_memory.h"
 
 namespace mge::py {
 namespace {
@@ -70,22 +73,77 @@ void add_node(Graph& g, nb::handle op, const std::vector<ValueId>& inputs,
   g.nodes.push_back(std::move(node));
 }
 
-Graph parse(const std::string& text, const nb::dict& constants) {
+Graph parse(const std::string& text, const nb::dict& constants, bool dense) {
   std::unordered_map<ValueId, Value> values;
   for (auto [id, tensor] : constants) {
     values.emplace(nb::cast<ValueId>(id), value_of("Graph", tensor.ptr()));
   }
-  return Graph::parse(text, values);
+  return Graph::parse(text, values, dense);
 }
 
-nb::tuple renumbered(const Graph& g, std::vector<ValueId> keep) {
+nb::tuple renumbered(const Graph& g, const std::vector<ValueId>& keep) {
   check_ids(g, keep);
   for (const ValueId id : keep) {
     if (!g.values[id].external) fail_value("Graph", "value ", id, " is made by a node");
   }
-  Graph out = g.renumbered(keep);
-  return nb::make_tuple(std::move(out), ids_to_python(keep));
+  std::vector<ValueId> to;
+  Graph out = g.renumbered(keep, to);
+  nb::dict ids;
+  for (std::size_t id = 0; id < to.size(); ++id) {
+    if (to[id] != kNoValue) ids[nb::int_(id)] = to[id];
+  }
+  return nb::make_tuple(std::move(out), ids);
 }
+
+// The bytes of a file, of which Tensors are parts without a copy.
+class FileMemory {
+ public:
+  explicit FileMemory(std::size_t bytes)
+      : bytes_(Value::empty(Spec(DType::uint8, Shape{static_cast<std::int64_t>(bytes)}))) {}
+
+  // Maps large files and reads small ones; `file` is a descriptor.
+  static FileMemory open(int file, std::size_t bytes) {
+    FileMemory out(bytes);
+    char* data = out.bytes_.mut().ptr<char>();
+    if (bytes >= kLeastMapped) {
+      map_file(data, bytes, file);
+      return out;
+    }
+    for (std::size_t at = 0; at < bytes;) {
+      const ssize_t n = pread(file, data + at, bytes - at, static_cast<off_t>(at));
+      if (n <= 0) fail_value("load", "expected ", bytes, " bytes, and the file ends after ", at);
+      at += static_cast<std::size_t>(n);
+    }
+    return out;
+  }
+  static FileMemory copy(const nb::bytes& data) {
+    FileMemory out(data.size());
+    if (data.size()) std::memcpy(out.bytes_.mut().ptr<char>(), data.data(), data.size());
+    return out;
+  }
+
+  nb::object array() const { return nb::steal(to_numpy(bytes_)); }
+  bool lost() const { return file_memory_lost(bytes_.view().data); }
+
+  nb::object tensor(std::int64_t offset, nb::handle dtype, nb::handle shape,
+                    const std::string& device) const {
+    const DType type = dtype_from_python(dtype.ptr());
+    const Shape dims = dims_from_python("load", shape.ptr());
+    const std::int64_t all = bytes_.size(), n = count(dims);
+    if (offset < 0 || offset > all || n > (all - offset) / size_of(type)) {
+      fail_value("load", "expected ", type, ' ', dims, " at byte ", offset, ", and the file has ",
+                 all);
+    }
+    if (offset % 64) fail_value("load", "expected an offset in steps of 64 bytes, got ", offset);
+    Value out = bytes_.alias(dims, row_major(dims), offset);
+    out.impl()->spec.dtype = type;
+    out.impl()->spec.device = parse_device(device);
+    return wrapped(std::move(out));
+  }
+
+ private:
+  Value bytes_;
+};
 
 // A program of a whole graph, with its own list of inputs.
 class Executable {
@@ -154,6 +212,10 @@ void bind_graph(nb::module_& m) {
       .def_prop_ro("dtype", [](const PyEntry& e) { return dtype_to_python(e.entry.spec.dtype); })
       .def_prop_ro("shape",
                    [](const PyEntry& e) { return nb::steal(shape_to_python(e.entry.spec.shape)); })
+      .def_prop_ro(
+          "strides",
+          [](const PyEntry& e) { return nb::steal(shape_to_python(e.entry.spec.strides)); })
+      .def_prop_ro("device", [](const PyEntry& e) { return e.entry.spec.device.logical_name(); })
       .def_prop_ro("external", [](const PyEntry& e) { return e.entry.external; })
       .def_prop_ro("constant", [](const PyEntry& e) -> nb::object {
         return e.entry.constant ? wrapped(e.entry.constant) : nb::none();
@@ -183,10 +245,11 @@ void bind_graph(nb::module_& m) {
       .def("set_constant", &set_constant, nb::arg("id"), nb::arg("tensor"))
       .def("add_node", &add_node, nb::arg("op"), nb::arg("inputs"), nb::arg("outputs"))
       .def("renumbered", &renumbered, nb::arg("keep"),
-           "The same graph with dense ids, and the new ids of those in `keep`, which are external.")
+           "The same graph with dense ids, those in `keep` first, and the new ids by the old ones.")
       .def("verify", [](const Graph& g) { verify(g, ErrorKind::value, "building it by hand"); })
       .def("text", &Graph::text, "The graph as text, which parse() reads back.")
       .def_static("parse", &parse, nb::arg("text"), nb::arg("constants") = nb::dict(),
+                  nb::arg("dense") = false,
                   "The graph of a text; `constants` has what is too large to stand in it, by id.")
       .def(
           "__eq__",
@@ -196,6 +259,15 @@ void bind_graph(nb::module_& m) {
           nb::arg("other"));
   m.def("verify_passes", &verify_passes, nb::arg("on"),
         "Whether graphs are verified after every pass.");
+  nb::class_<FileMemory>(m, "FileMemory", "The bytes of a file, of which Tensors are parts.")
+      .def_static("open", &FileMemory::open, nb::arg("file"), nb::arg("bytes"),
+                  "Of an open descriptor; large files are mapped.")
+      .def_static("copy", &FileMemory::copy, nb::arg("data"))
+      .def("array", &FileMemory::array, "All of it, as a read-only array of NumPy.")
+      .def("tensor", &FileMemory::tensor, nb::arg("offset"), nb::arg("dtype"), nb::arg("shape"),
+           nb::arg("device") = "xpux")
+      .def_prop_ro("lost", &FileMemory::lost,
+                   "Whether the file was cut shorter since: what was lost reads as zeros.");
   nb::class_<Executable>(m, "Executable", "A graph, ready to run on Tensors.")
       .def(nb::init<const Graph&, std::vector<ValueId>>(), nb::arg("graph"), nb::arg("inputs"))
       .def("__call__", &Executable::run)

@@ -57,12 +57,11 @@ bool Graph::begins_like(const Graph& other, std::size_t count) const {
   return true;
 }
 
-Graph Graph::renumbered(std::vector<ValueId>& keep) const {
-  constexpr ValueId kNone = ~ValueId{0};
-  std::vector<ValueId> to(values.size(), kNone);
+Graph Graph::renumbered(const std::vector<ValueId>& keep, std::vector<ValueId>& to) const {
+  to.assign(values.size(), kNoValue);
   Graph out;
   const auto take = [&](ValueId id) {
-    if (to[id] != kNone) return;
+    if (to[id] != kNoValue) return;
     to[id] = static_cast<ValueId>(out.values.size());
     out.values.push_back(values[id]);
   };
@@ -86,7 +85,6 @@ Graph Graph::renumbered(std::vector<ValueId>& keep) const {
     for (ValueId& id : node.out) id = to[id];
   }
   for (const ValueId id : outputs) out.outputs.push_back(to[id]);
-  for (ValueId& id : keep) id = to[id];
   return out;
 }
 

@@ -14,6 +14,7 @@
 namespace mge {
 
 using ValueId = std::uint32_t;
+inline constexpr ValueId kNoValue = ~ValueId{0};
 
 struct Graph {
   struct Node {
@@ -45,8 +46,8 @@ struct Graph {
   bool begins_like(const Graph& other, std::size_t nodes) const;
   // The same graph with the ids 0, 1, ... in the order of the text: first what comes from outside,
   // `keep` before the rest, then what the nodes make. Of what comes from outside, only what is used
-  // or in `keep` stays; `keep` gets its new ids.
-  Graph renumbered(std::vector<ValueId>& keep) const;
+  // or in `keep` stays. `to` gets the new id for each old one, or kNoValue.
+  Graph renumbered(const std::vector<ValueId>& keep, std::vector<ValueId>& to) const;
 
   // The graph as text, which parse() reads back (core/graph/text.cpp says how it is written):
   //   %0 = input : float32 (2, 3)
@@ -55,9 +56,10 @@ struct Graph {
   //   return %2
   std::string text() const;
   // The graph of a text; raises ValueError that names line and column. Large constants are not in
-  // the text: `constants` has their contents, by id.
+  // the text: `constants` has their contents, by id. `dense` demands ids as renumbered() gives
+  // them, so that a file asks for no more memory than its text is worth.
   static Graph parse(std::string_view text,
-                     const std::unordered_map<ValueId, Value>& constants = {});
+                     const std::unordered_map<ValueId, Value>& constants = {}, bool dense = false);
 };
 
 // Whether two graphs have the same nodes, outputs and constants. Ids that nothing uses do not

@@ -96,8 +96,8 @@ bool is_name(char c) {
 
 class Parser {
  public:
-  Parser(std::string_view text, const std::unordered_map<ValueId, Value>& constants)
-      : text_(text), constants_(constants) {}
+  Parser(std::string_view text, const std::unordered_map<ValueId, Value>& constants, bool dense)
+      : text_(text), constants_(constants), dense_(dense) {}
 
   Graph run() {
     for (;;) {
@@ -456,6 +456,8 @@ class Parser {
       const bool twice =
           known(made.back()) || std::count(made.begin(), made.end(), made.back()) > 1;
       if (twice) fail_at(begin, '%', made.back(), " is made twice");
+      const std::size_t next = graph_.values.size() + made.size() - 1;
+      if (dense_ && made.back() != next) fail_at(begin, "expected %", next);
     } while (take(','));
     expect('=');
     skip_spaces();
@@ -491,6 +493,7 @@ class Parser {
 
   std::string_view text_;
   const std::unordered_map<ValueId, Value>& constants_;
+  bool dense_;
   std::size_t at_ = 0;
   Graph graph_;
   std::vector<bool> known_;  // by id: has been made
@@ -530,8 +533,9 @@ std::string Graph::text() const {
   return std::move(out).str();
 }
 
-Graph Graph::parse(std::string_view text, const std::unordered_map<ValueId, Value>& constants) {
-  return Parser(text, constants).run();
+Graph Graph::parse(std::string_view text, const std::unordered_map<ValueId, Value>& constants,
+                   bool dense) {
+  return Parser(text, constants, dense).run();
 }
 
 }  // namespace mge

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/runtime/error.h"
+#include "core/runtime/file_memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -27,6 +28,7 @@ namespace {
 constexpr std::size_t kAlign = 64;
 constexpr std::size_t kSmallLimit = 32 * 1024;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+static_assert(kLeastMapped >= kHugePage);  // such buffers come from mmap
 #if defined(__SANITIZE_ADDRESS__)
 // A limit on the address space, by which tests keep huge tensors from filling the machine, leaves
 // no room for the sanitizer's own maps.
@@ -212,6 +214,10 @@ class LargePool {
     const std::size_t size = it->second;
     live_.erase(it);
     allocated_ -= size;
+    if (size >= kLeastMapped && detail::drop_mapping(data)) {
+      unmap(data, size);  // whoever gets a buffer next must not write into pages of a file
+      return;
+    }
     cached_ += size;
     free_.emplace(size, data);
     hide(data, size);

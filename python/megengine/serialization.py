@@ -101,17 +101,21 @@ def _remove_stale(directory: str, name: str) -> None:
                 os.remove(path)
 
 
-def _save_to_path(obj: Any, path: str, pickle_module: Any, protocol: int) -> None:
+def write_aside(path: str, write: Callable[[IO[bytes]], None]) -> None:
+    """Has a file written aside and renamed when it is complete and on disk.
+
+    Whenever the program is killed, the name holds the old file or the new one.
+    """
     path = os.path.realpath(path)  # a link stays a link, and what it names is replaced
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device
         with open(path, "wb") as file:
-            _dump(obj, file, pickle_module, protocol)
+            write(file)
         return
     directory, name = os.path.split(path)
     aside = os.path.join(directory, f".{name}.{os.getpid()}.tmp")
     try:
         with open(aside, "wb") as file:
-            _dump(obj, file, pickle_module, protocol)
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         if os.path.exists(path):
@@ -149,7 +153,7 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 4) 
     {'weight': Tensor([1. 2.], device=xpux:0)}
     """
     if isinstance(f, (str, os.PathLike)):
-        _save_to_path(obj, os.fspath(f), pickle_module, pickle_protocol)
+        write_aside(os.fspath(f), lambda file: _dump(obj, file, pickle_module, pickle_protocol))
     elif hasattr(f, "write"):
         _dump(obj, f, pickle_module, pickle_protocol)
     else:

@@ -88,11 +88,15 @@ def test_random_graphs(seed: int) -> None:
     inputs = [i for i, v in enumerate(graph.values) if v.external and v.constant is None]
     dense, ids = graph.renumbered(inputs)
     check_round_trip(dense)
-    assert list(ids) == list(range(len(inputs)))
+    assert [ids[i] for i in inputs] == list(range(len(inputs)))
+    assert Graph.parse(dense.text(), contents(dense), dense=True) == dense
     # Passes leave gaps in the ids, and the text keeps them.
     check_round_trip(Executable(graph, inputs).optimized())
     arrays = [np.float32(np.full(graph.values[i].shape, 0.5)) for i in inputs]
-    runs = [Executable(g, k)(*map(T, arrays)) for g, k in [(graph, inputs), (dense, list(ids))]]
+    runs = [
+        Executable(g, k)(*map(T, arrays))
+        for g, k in [(graph, inputs), (dense, [ids[i] for i in inputs])]
+    ]
     for a, b in zip(*runs, strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 
@@ -221,6 +225,13 @@ def test_errors(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=r"^graph: line \d+, column \d+: ") as error:
         Graph.parse(text)
     assert message in str(error.value)
+
+
+def test_dense_ids() -> None:
+    text = "%0 = input : float32 ()\n%2 = input : float32 ()\nreturn %2"
+    assert len(Graph.parse(text).values) == 3
+    with pytest.raises(ValueError, match="line 2, column 1: expected %1"):
+        Graph.parse(text, dense=True)
 
 
 def test_contents_of_another_kind() -> None:
