@@ -291,7 +291,7 @@ class Builder:
                         )
                     else:
                         values[name] = value
-                    if (name in graphs) != (hint is Body):
+                    if (name in graphs) != (Body in registry.members(hint)):
                         raise ValueError(
                             f"onnx.load: node {label}: attribute {name!r} has a wrong type"
                         )
@@ -369,6 +369,12 @@ class Builder:
                 proto.ParseFromString(schema.get_function_with_opset_version(version))
                 imports = _imports(proto.opset_import) or {domain: version}
                 known_as = (domain, node.op_type, version)
+                defaults = {
+                    name: attribute.default_value
+                    for name, attribute in schema.attributes.items()
+                    if attribute.default_value.name
+                }
+                attributes = {**defaults, **attributes}
                 return self._call(known_as, proto, {**imports, domain: version}, attributes)
         self.unsupported[f"{name} (version {schema.since_version})"] += 1
         return None

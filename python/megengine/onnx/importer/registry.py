@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...tensor import Tensor
-from .values import AnyTensor, Constant, to_any, to_array, to_tensor
+from .values import TENSOR_DTYPES, AnyTensor, Constant, to_any, to_array, to_tensor
 
 __all__ = [
     "KNOWN_VERSIONS",
@@ -42,6 +42,7 @@ __all__ = [
     "find",
     "fits",
     "host",
+    "members",
     "op",
     "ops",
 ]
@@ -114,17 +115,18 @@ _CONVERT: dict[str, Callable[[Any], Any]] = {
 
 
 def _input_kind(hint: Any) -> str:
-    parts = [h for h in _members(hint) if h is not type(None)]
+    parts = [h for h in members(hint) if h is not type(None)]
     if parts == [Tensor]:
         return _TENSOR
     if parts == [np.ndarray] or (len(parts) == 1 and typing.get_origin(parts[0]) is np.ndarray):
         return _ARRAY
-    if set(parts) == set(_members(AnyTensor)):
+    if set(parts) == set(members(AnyTensor)):
         return _ANY
     return _VALUE
 
 
-def _members(hint: Any) -> tuple[Any, ...]:
+def members(hint: Any) -> tuple[Any, ...]:
+    """The types of a union, or the type itself."""
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         return typing.get_args(hint)
     return (hint,)
@@ -132,7 +134,7 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 def fits(value: Any, hint: Any) -> bool:
     """Whether the value of an attribute is of the type that a function asks for."""
-    for kind in _members(hint):
+    for kind in members(hint):
         origin = typing.get_origin(kind) or kind
         if origin is tuple:
             of = typing.get_args(kind)[0]
@@ -167,7 +169,11 @@ class Impl:
 
     def run(self, ctx: Context, inputs: Sequence[Any], attributes: dict[str, Any]) -> Any:
         """Computes the outputs: one value, or a tuple of them."""
-        on_host = self.function is None or (bool(inputs) and all(map(_on_host, inputs)))
+        on_host = (
+            self.function is None
+            or (bool(inputs) and all(map(_on_host, inputs)))
+            or any(map(_is_of_host, inputs))
+        )
         function, signature = self.function, self.signature
         if self.host is not None and self.host_signature is not None and on_host:
             function, signature = self.host, self.host_signature
@@ -182,6 +188,11 @@ def _on_host(value: Any) -> bool:
     if isinstance(value, list):
         return bool(value) and all(map(_on_host, value))
     return not isinstance(value, Tensor)
+
+
+def _is_of_host(value: Any) -> bool:
+    """Whether a value is of a dtype that Tensors do not have."""
+    return isinstance(value, np.ndarray) and value.dtype not in TENSOR_DTYPES
 
 
 def _convert(kind: str, value: Any) -> Any:

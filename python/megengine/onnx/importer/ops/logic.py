@@ -91,7 +91,10 @@ _bits("BitwiseXor", np.bitwise_xor)
 def bit_shift_of_arrays(x: Array, y: Array, *, direction: str) -> Array:
     if direction not in ("LEFT", "RIGHT"):
         raise ValueError(f"BitShift: expected direction 'LEFT' or 'RIGHT', got {direction!r}")
-    # A shift by the whole width or more is undefined in C, and leaves nothing here.
-    whole = y >= x.dtype.itemsize * 8
-    shifted = (np.left_shift if direction == "LEFT" else np.right_shift)(x, np.where(whole, 0, y))
-    return np.where(whole, 0, shifted).astype(x.dtype)
+    # A shift by the whole width or more is undefined in C. Here it leaves nothing but the sign.
+    width = x.dtype.itemsize * 8
+    if direction == "RIGHT":
+        return np.where(
+            y < width, x >> np.minimum(y, width - 1).astype(x.dtype), np.where(x < 0, -1, 0)
+        ).astype(x.dtype)
+    return np.where(y < width, x << np.minimum(y, width - 1).astype(x.dtype), 0).astype(x.dtype)

@@ -65,7 +65,8 @@ def _abs(x: Tensor) -> Tensor:
     return x if dtype_of(x).kind == "u" else F.abs(x)
 
 
-def _round_half_even(x: Tensor) -> Tensor:
+def round_half_even(x: Tensor) -> Tensor:
+    """The nearest whole numbers; halves go to the even one."""
     nearest = F.round(x)  # halves go away from zero
     tie = F.equal(F.abs(nearest - x), 0.5)
     return F.where(tie, 2.0 * F.round(x * 0.5), nearest)
@@ -93,7 +94,7 @@ for _name, _function, _array_function in [
     ("Neg", F.neg, np.negative),
     ("Reciprocal", _reciprocal, np.reciprocal),
     ("Relu", F.relu, None),
-    ("Round", _round_half_even, np.rint),
+    ("Round", round_half_even, np.rint),
     ("Sigmoid", F.sigmoid, None),
     ("Sign", F.sign, np.sign),
     ("Sin", F.sin, np.sin),
@@ -398,12 +399,13 @@ def cumsum(x: Tensor, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> T
 
 @host("CumSum")
 def cumsum_of_array(x: Array, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Array:
-    return _scan_array(np.cumsum, x, int(axis.item()), bool(exclusive), bool(reverse), 0)
+    return scan_array(np.cumsum, x, int(axis.item()), bool(exclusive), bool(reverse), 0)
 
 
-def _scan_array(
+def scan_array(
     function: Any, x: Array, axis: int, exclusive: bool, reverse: bool, start: int
 ) -> Array:
+    """Running sums or products, from either end, with or without the element itself."""
     if reverse:
         x = np.flip(x, axis)
     if exclusive:
@@ -412,3 +414,15 @@ def _scan_array(
         x = np.delete(x, -1, axis)
     out = np.asarray(function(x, axis=axis), dtype=x.dtype)
     return np.flip(out, axis) if reverse else out
+
+
+@op("Det")
+def det(x: Tensor) -> Tensor:
+    # The value comes from NumPy, and its slope is known: det(x) times the transposed inverse.
+    array = to_array(x)
+    value = to_tensor(np.asarray(np.linalg.det(array), dtype=array.dtype))
+    if not np.all(value.numpy()):
+        return value  # where there is no inverse, no gradient is given
+    inverse = np.linalg.inv(array) * value.numpy()[..., None, None]
+    slope = to_tensor(np.ascontiguousarray(np.swapaxes(inverse, -1, -2), dtype=array.dtype))
+    return value + F.sum((x - x.detach()) * slope, (-2, -1))

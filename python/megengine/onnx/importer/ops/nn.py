@@ -52,7 +52,8 @@ def window_pads(
     return found
 
 
-def _or_ones(values: _Ints | None, n: int) -> _Ints:
+def or_ones(values: _Ints | None, n: int) -> _Ints:
+    """Values for n axes, 1 for each without them."""
     if values is None:
         return (1,) * n
     if len(values) != n:
@@ -114,7 +115,7 @@ def conv(
     strides: tuple[int, ...] | None = None,
 ) -> Tensor:
     n = x.ndim - 2
-    strides, dilations = _or_ones(strides, n), _or_ones(dilations, n)
+    strides, dilations = or_ones(strides, n), or_ones(dilations, n)
     kernel = w._tuple_shape[2:]
     widths = window_pads(auto_pad, pads, x._tuple_shape[2:], kernel, strides, dilations)
     return convolve(x, w, b, strides, widths, dilations, group)
@@ -138,7 +139,7 @@ def conv_transpose(
     n = x.ndim - 2
     if n not in (1, 2, 3):
         raise NotImplementedError(f"ConvTranspose: expected 1 to 3 spatial axes, got {n}")
-    strides, dilations = _or_ones(strides, n), _or_ones(dilations, n)
+    strides, dilations = or_ones(strides, n), or_ones(dilations, n)
     extra = (0,) * n if output_padding is None else output_padding
     sizes, kernel = x._tuple_shape[2:], w._tuple_shape[2:]
     # What comes out without padding; then some is cut off each side, or put behind.
@@ -159,8 +160,8 @@ def conv_transpose(
     else:
         starts, ends = [], []
         for size, e, target in zip(whole, extra, wanted, strict=True):
-            total = size + e - target
-            start = total // 2 if auto_pad != "SAME_LOWER" else total - total // 2
+            total = max(size + e - target, 0)
+            start = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
             starts.append(start)
             ends.append(start + target)
     out = _transposed(x, w, strides, dilations, group, n)
@@ -201,7 +202,7 @@ def deform_conv(
 ) -> Tensor:
     if x.ndim != 4:
         raise NotImplementedError(f"DeformConv: expected 2 spatial axes, got {x.ndim - 2}")
-    strides, dilations = _or_ones(strides, 2), _or_ones(dilations, 2)
+    strides, dilations = or_ones(strides, 2), or_ones(dilations, 2)
     widths = window_pads("NOTSET", pads, x._tuple_shape[2:], w._tuple_shape[2:], strides, dilations)
     x, padding = _symmetric(x, widths, 0.0)
     n, two_taps, height, width = offset._tuple_shape
@@ -231,7 +232,7 @@ def _pool_geometry(
     n = len(sizes)
     if len(kernel) != n:
         raise ValueError(f"expected a kernel_shape of {n} values, got {kernel}")
-    strides, dilations = _or_ones(strides, n), _or_ones(dilations, n)
+    strides, dilations = or_ones(strides, n), or_ones(dilations, n)
     widths = window_pads(auto_pad, pads, sizes, kernel, strides, dilations)
     out, full = [], []
     for size, k, s, d, (a, b) in zip(sizes, kernel, strides, dilations, widths, strict=True):
@@ -320,7 +321,7 @@ def max_unpool(
     strides: tuple[int, ...] | None = None,
 ) -> Tensor:
     n = x.ndim - 2
-    strides = _or_ones(strides, n)
+    strides = or_ones(strides, n)
     widths = window_pads("NOTSET", pads, x._tuple_shape[2:], kernel_shape, strides, (1,) * n)
     sizes = [
         (size - 1) * s + k - a - b

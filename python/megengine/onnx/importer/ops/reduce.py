@@ -36,7 +36,10 @@ def _extreme(function: Any, on_array: Any, x: Tensor, axes: _Axes, keep: bool) -
 
 
 def _host_extreme(function: Any, x: Array, axes: _Axes, keep: bool) -> Array:
-    if x.size or x.dtype == np.bool_:
+    if x.dtype == np.bool_:
+        every = np.any if function is np.max else np.all
+        return np.asarray(every(x, axis=axes, keepdims=keep))
+    if x.size:
         initial: dict[str, Any] = {}
     else:
         # The extreme of nothing: what every number improves on.

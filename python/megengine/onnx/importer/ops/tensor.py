@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from onnx import TensorProto
 
@@ -35,7 +36,9 @@ def _ints(values: Array | Sequence[int]) -> tuple[int, ...]:
 # ---- dtypes -------------------------------------------------------------------------------------
 
 
-def cast_value(x: AnyTensor, dtype: np.dtype[Any], saturate: bool = True) -> AnyTensor:
+def cast_value(
+    x: AnyTensor, dtype: np.dtype[Any], saturate: bool = True, round_mode: str = "up"
+) -> AnyTensor:
     """A tensor in another dtype: a Tensor where Tensors have the dtype, else an array."""
     if isinstance(x, Tensor):
         if dtype_of(x) == dtype:
@@ -46,13 +49,15 @@ def cast_value(x: AnyTensor, dtype: np.dtype[Any], saturate: bool = True) -> Any
             return F.not_equal(x, 0)
         if dtype in TENSOR_DTYPES:
             return x.astype(dtype)
-        return cast_array(to_array(x), dtype, saturate)
-    array = cast_array(to_array(x), dtype, saturate)
+        return cast_array(to_array(x), dtype, saturate, round_mode)
+    array = cast_array(to_array(x), dtype, saturate, round_mode)
     big = array.size > _SMALL and is_float(dtype)
     return to_tensor(array) if big else array
 
 
-def cast_array(x: Array, dtype: np.dtype[Any], saturate: bool = True) -> Array:
+def cast_array(
+    x: Array, dtype: np.dtype[Any], saturate: bool = True, round_mode: str = "up"
+) -> Array:
     """An array in another dtype; text is read and written."""
     if x.dtype == dtype:
         return x
@@ -63,7 +68,36 @@ def cast_array(x: Array, dtype: np.dtype[Any], saturate: bool = True) -> Array:
             if dtype.kind in "iu":
                 return np.vectorize(int, otypes=[dtype])(x)
             return np.vectorize(float, otypes=[np.float64])(x).astype(dtype)
+        if dtype.name == "float8_e8m0fnu":
+            return _to_power_of_two(x, dtype, saturate, round_mode)
+        if dtype.name.startswith("float8") and saturate:
+            return _to_float8(x, dtype)
         return x.astype(dtype)
+
+
+def _to_power_of_two(x: Array, dtype: np.dtype[Any], saturate: bool, round_mode: str) -> Array:
+    """Exponents only, from 2**-127 to 2**127: the power at or above each number, or below it."""
+    fraction, exponent = np.frexp(x.astype(np.float64))  # fractions are in [0.5, 1)
+    if round_mode == "up":
+        power = exponent - (fraction == 0.5)
+    elif round_mode == "down":
+        power = exponent - 1
+    elif round_mode == "nearest":
+        power = exponent - (fraction < 0.75)
+    else:
+        raise ValueError(f"Cast: expected round_mode up, down or nearest, got {round_mode!r}")
+    power = np.where(x == 0, -127, power)
+    power = np.where(np.isinf(x), 128, power)
+    if saturate:
+        power = power.clip(-127, 127)
+    return np.where(np.isnan(x), np.nan, np.ldexp(1.0, power)).astype(dtype)
+
+
+def _to_float8(x: Array, dtype: np.dtype[Any]) -> Array:
+    """What is too large becomes the largest number, infinities too; NaN stays NaN."""
+    wide = x.astype(np.float32)
+    limits: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    return wide.clip(float(limits.min), float(limits.max)).astype(dtype)
 
 
 def _text(value: Any) -> str:
@@ -79,14 +113,14 @@ def cast_by_name(x: AnyTensor, *, to: str) -> AnyTensor:
 
 @op("Cast", since=6)
 def cast(x: AnyTensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> AnyTensor:
-    return cast_value(x, dtype_from_onnx(to), bool(saturate))
+    return cast_value(x, dtype_from_onnx(to), bool(saturate), round_mode)
 
 
 @op("CastLike")
 def cast_like(
     x: AnyTensor, target: AnyTensor, *, saturate: int = 1, round_mode: str = "up"
 ) -> AnyTensor:
-    return cast_value(x, dtype_of(target), bool(saturate))
+    return cast_value(x, dtype_of(target), bool(saturate), round_mode)
 
 
 # ---- shapes -------------------------------------------------------------------------------------
