@@ -139,6 +139,23 @@ def report(name: str, results: dict[str, Result], limits: dict[str, float]) -> f
     return ratio
 
 
+def table(everything: dict[str, dict[str, Result]]) -> str:
+    """The results as a table in Markdown."""
+    lines = [
+        "| workload | OpenMGE | PyTorch | PyTorch, channels-last | ratio | memory |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, results in everything.items():
+        ratio, memory = ratios(results)
+        times = [
+            scaled(results[f].median) if f in results and results[f].seconds else ""
+            for f in ("openmge", "torch", "torch channels-last")
+        ]
+        ends = ["" if r is None else f"{r:.2f}" for r in (ratio, memory)]
+        lines.append(f"| {name} | {' | '.join([*times, *ends])} |")
+    return "\n".join(lines) + "\n"
+
+
 def plot(rows: dict[str, float], path: Path) -> None:
     """Bars of the ratios on a logarithmic axis; left of 1, OpenMGE is faster."""
     import matplotlib as mpl
@@ -178,6 +195,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--torch", default=os.environ.get("TORCH_PYTHON"), metavar="PYTHON")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the results as a table")
     args = parser.parse_args(argv)
     if unknown := [n for n in args.names if n not in by_group and n not in known]:
         parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join([*by_group, *known])}")
@@ -208,8 +226,11 @@ def main() -> None:
         print(f"geometric mean of {len(rows)} ratios {mean:.2f}; worst {rows[worst]:.2f} ({worst})")
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
-        table = {n: {f: vars(r) for f, r in results.items()} for n, results in everything.items()}
-        args.json.write_text(json.dumps(table, indent=1))
+        data = {n: {f: vars(r) for f, r in results.items()} for n, results in everything.items()}
+        args.json.write_text(json.dumps(data, indent=1))
+    if args.markdown:
+        args.markdown.parent.mkdir(parents=True, exist_ok=True)
+        args.markdown.write_text(table(everything))
     if args.plot and rows:
         plot(rows, args.plot)
 

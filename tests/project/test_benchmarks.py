@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import Result, ratios, scaled, share_of_limit
+from benchmarks.__main__ import Result, ratios, scaled, share_of_limit, table
 from benchmarks.workloads import FRAMEWORKS, groups, load
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +69,22 @@ def test_ratio_is_to_the_fastest_peer() -> None:
     }
     assert ratios(results) == (0.5, 0.5)
     assert ratios({"openmge": Result([1.0])}) == (None, None)
+
+
+def test_table() -> None:
+    megabytes = 1 << 20
+    rows = {
+        "a": {
+            "openmge": Result([1e-3], 100 * megabytes),
+            "torch": Result([4e-3], 200 * megabytes),
+            "torch channels-last": Result([2e-3], 400 * megabytes),
+        },
+        "b": {"openmge": Result([1e-6]), "torch": Result(error="broke")},
+    }
+    assert table(rows).splitlines()[2:] == [
+        "| a | 1 ms | 4 ms | 2 ms | 0.50 | 0.50 |",
+        "| b | 1 us |  |  |  |  |",
+    ]
 
 
 def test_share_of_limit() -> None:
