@@ -243,7 +243,6 @@ def test_graph_names_say_what_to_do():
     for call in (
         lambda: megbrain_graph.Graph(),
         lambda: megbrain_graph.load_graph("file"),
-        lambda: comp_graph_tools.GraphInference("file"),
         lambda: comp_graph_tools.get_oprs_seq([]),
         lambda: comp_graph_tools.replace_vars([], {}),
     ):

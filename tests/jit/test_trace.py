@@ -423,8 +423,6 @@ def test_bad_arguments() -> None:
         trace(lambda x: x, bogus=1)
     with pytest.raises(ValueError, match="opt_level of 0 to 4, got 7"):
         trace(lambda x: x, opt_level=7)
-    with pytest.raises(NotImplementedError, match="save"):
-        trace(lambda x: x).dump("model.mge")
     with pytest.raises(TypeError, match=r"Dropout: expected a Tensor, got numpy\.ndarray"):
         trace(lambda x: F.dropout(x, 0.5))(np.ones(2, "float32"))
     loop: list[Any] = []

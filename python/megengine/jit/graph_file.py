@@ -88,10 +88,12 @@ class FileSizes:
     Args:
         total: bytes in all.
         weights: bytes of the constants.
+        checksum: CRC-32 of the header and the constants.
     """
 
     total: int
     weights: int
+    checksum: int
 
 
 # ---- the message ---------------------------------------------------------------------------------
@@ -241,6 +243,10 @@ def _header(dumped: DumpedGraph, text: str, offsets: dict[int, int]) -> bytes:
     return header
 
 
+def _checksum(pieces: list[Any]) -> int:
+    return functools.reduce(lambda crc, piece: zlib.crc32(memoryview(piece), crc), pieces, 0)
+
+
 def _pieces(dumped: DumpedGraph) -> tuple[bytes, list[Any], int]:
     """The preamble, what follows it in order, and how much of that is contents of constants."""
     text = dumped.graph.text()
@@ -257,7 +263,7 @@ def _pieces(dumped: DumpedGraph) -> tuple[bytes, list[Any], int]:
     header = _header(dumped, text, offsets)
     before = PREAMBLE_BYTES + len(header)
     arrays.insert(0, b"\0" * (_aligned(before) - before))
-    rest = functools.reduce(lambda crc, piece: zlib.crc32(memoryview(piece), crc), arrays, 0)
+    rest = _checksum(arrays)
     first = PREAMBLE.pack(
         MAGIC, VERSION, len(header), _aligned(before) + end, zlib.crc32(header), rest, 0
     )[:-4]
@@ -266,7 +272,10 @@ def _pieces(dumped: DumpedGraph) -> tuple[bytes, list[Any], int]:
 
 
 def save(
-    dumped: DumpedGraph, file: str | os.PathLike[str] | IO[bytes], append: bool = False
+    dumped: DumpedGraph,
+    file: str | os.PathLike[str] | IO[bytes],
+    append: bool = False,
+    metadata: bool = True,
 ) -> FileSizes:
     """Writes a graph into a file.
 
@@ -276,6 +285,7 @@ def save(
         dumped: the graph. What comes from outside in it must be an input or a constant.
         file: the name of a file, or a file open for writing bytes.
         append: keep what the named file holds, and put the graph after it.
+        metadata: note in it which version of OpenMGE wrote it.
 
     Raises:
         ValueError: names that do not fit, or a value that is neither an input nor a constant.
@@ -283,10 +293,11 @@ def save(
     """
     _check_names(dumped)
     dense = _dense(dumped)
-    dense.metadata = {"writer": f"OpenMGE {__version__}", **dense.metadata}
+    if metadata:
+        dense.metadata = {"writer": f"OpenMGE {__version__}", **dense.metadata}
     _check_externals(dense.graph, dense.inputs)
     preamble, pieces, weights = _pieces(dense)
-    sizes = FileSizes(len(preamble) + sum(len(p) for p in pieces), weights)
+    sizes = FileSizes(len(preamble) + sum(len(p) for p in pieces), weights, _checksum(pieces))
 
     def write(out: IO[bytes]) -> None:
         out.write(preamble)

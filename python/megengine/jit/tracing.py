@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from .._core import Graph, GraphNode, GraphValue, TraceError, TracePause, Tracer
 from ..tensor import Tensor
 from .config import DTRConfig, GraphOptimizationConfig, SublinearMemoryConfig
 from .profile import profile_of
 from .recording import tensors_in
+
+if TYPE_CHECKING:
+    from .dump import CompGraphDumpResult
 
 __all__ = ["TraceError", "exclude_from_trace", "partial_trace", "trace", "xla_trace"]
 
@@ -64,7 +68,8 @@ class trace:  # noqa: N801 - the name that programs use
         function: what to wrap: a function, a method or a Module. Left out where the others are
             given to a decorator, ``@trace(symbolic=True)``.
         symbolic: accepted; one way of running serves both of its values.
-        capture_as_const: accepted: Tensors from outside are read in each call.
+        capture_as_const: lets :meth:`dump` write the function into a file. Calls read Tensors from
+            outside anew all the same.
         record_only: records each call and runs none from the record.
         sublinear_memory_config: accepted, see :class:`SublinearMemoryConfig`.
         dtr_config: accepted, see :class:`DTRConfig`.
@@ -123,12 +128,15 @@ class trace:  # noqa: N801 - the name that programs use
         self._without_host = without_host
         self._tracer = Tracer(record_only=record_only, profiling=profiling)
         kind = type(self)
+        self._last_call: tuple[tuple[Any, ...], dict[str, Any]] | None = None  # for dump
         self._has_hooks = (
             kind.setup_env is not trace.setup_env or kind.unset_env is not trace.unset_env
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function; inside another traced call it is a part of that one."""
+        if self._capture_as_const:
+            self._last_call = args, kwargs
         if not self._has_hooks:
             return self._tracer.call(self.__wrapped__, args, kwargs)
         self.setup_env()
@@ -319,17 +327,124 @@ class trace:  # noqa: N801 - the name that programs use
             "function"
         )
 
-    def dump(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Not supported yet.
+    def dump(
+        self,
+        file: str | os.PathLike[str] | IO[bytes],
+        arg_names: str | list[str] | None = None,
+        output_names: str | list[str] | None = None,
+        append: bool = False,
+        keep_var_name: int = 1,
+        keep_opr_name: bool = False,
+        keep_param_name: bool = False,
+        keep_opr_priority: bool = False,
+        no_change_graph: bool = False,
+        strip_info_file: str | os.PathLike[str] | None = None,
+        append_json: bool = False,
+        optimize_for_inference: bool = True,
+        user_info: Any = None,
+        enable_metadata: bool = True,
+        input_data: Any = None,
+        repeat: int = 1,
+        silent: bool = False,
+        no_assert: bool = False,
+        maxerr: float = 0.0001,
+        resize_input: bool = False,
+        input_transform: Any = None,
+        dump_format: str | None = None,
+        model_version: int = 2,
+        **kwargs: Any,
+    ) -> CompGraphDumpResult:
+        """Writes the function into a file, which ``utils.comp_graph_tools.GraphInference`` runs.
+
+        The function is called again, with the arguments of its last call, and what it does then is
+        what the file holds: its ops, with the parameters and other Tensors from outside as
+        constants. It is called once more with one row more in the batch, so that the file can be
+        run with other batch sizes; where that does not work, running it with another one raises an
+        error that says why. The graph is written as it is, and optimised when it is loaded.
+
+        Args:
+            file: the name of a file, which is written aside and renamed, or a file open for writing
+                bytes.
+            arg_names: names of the inputs: ``arg_0``, ... and the names of keyword arguments
+                without it.
+            output_names: names of the outputs: without it, the keys of a dict that the function
+                returns, or the kinds of the ops that make them.
+            append: keep what the named file holds, and put the graph after it.
+            keep_var_name: 2 keeps the names of a Module's parameters and buffers.
+            keep_opr_name: accepted: ops have no names of their own.
+            keep_param_name: keeps the names of a Module's parameters and buffers.
+            keep_opr_priority: accepted: ops run in the order in which they were called.
+            no_change_graph: accepted: the graph is written as it is.
+            strip_info_file: a JSON file that gets the kinds of the ops and the dtypes in the graph.
+            append_json: add to that file instead.
+            optimize_for_inference: accepted: graphs are optimised when they are loaded.
+            user_info: numbers, text, arrays and containers of them, to be kept in the file.
+            enable_metadata: note in the file which version of OpenMGE wrote it.
+            input_data: not supported, like ``resize_input`` and ``input_transform``: files hold no
+                test cases.
+            repeat: accepted, like ``silent``, ``no_assert`` and ``maxerr``: they are about test
+                cases.
+            silent: see ``repeat``.
+            no_assert: see ``repeat``.
+            maxerr: see ``repeat``.
+            resize_input: see ``input_data``.
+            input_transform: see ``input_data``.
+            dump_format: must be None: files in MegEngine's own formats are not written.
+            model_version: accepted: there is one version of the format.
+            kwargs: the reference's ``enable_nchw44`` and other choices of layout are accepted, and
+                change nothing.
+
+        Returns:
+            A named tuple of ``nr_opr`` (ops, inputs and constants), ``tot_bytes``,
+            ``tensor_value_bytes``, ``content_hash``, and the names of ``inputs``, ``outputs`` and
+            ``params``.
 
         Raises:
-            NotImplementedError: always. ``megengine.save(module.state_dict(), path)`` keeps the
-                weights.
+            ValueError: without ``capture_as_const=True``, before the first call, for a result
+                without Tensors, for names that do not fit, and for a model in training mode.
+            NotImplementedError: for what is not supported, see above.
+
+        >>> import io
+        >>> import megengine as mge
+        >>> from megengine.jit import trace
+        >>> from megengine.utils.comp_graph_tools import GraphInference
+        >>> weight = mge.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> f = trace(lambda x: mge.functional.matmul(x, weight), capture_as_const=True)
+        >>> f(mge.tensor([[1.0, 1.0]]))
+        Tensor([[4. 6.]], device=xpux:0)
+        >>> file = io.BytesIO()
+        >>> f.dump(file, arg_names=["data"], output_names=["score"]).inputs
+        ['data']
+        >>> _ = file.seek(0)
+        >>> GraphInference(file).run([[1, 0], [0, 1]])["score"]
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
         """
-        raise NotImplementedError(
-            "trace.dump is not supported yet: megengine.save(module.state_dict(), path) keeps the "
-            "weights, to be loaded into the same module"
+        from .dump import DumpOptions, check_inference, check_unsupported, dump
+
+        check_unsupported(input_data, resize_input, input_transform, dump_format, kwargs)
+        if not self._capture_as_const:
+            raise ValueError(
+                "trace.dump: expected trace(..., capture_as_const=True): the file holds Tensors "
+                "from outside as constants"
+            )
+        if self._last_call is None:
+            raise ValueError(
+                "trace.dump: call the traced function first, with arguments as examples"
+            )
+        check_inference(self.ops)
+        options = DumpOptions(
+            arg_names,
+            output_names,
+            append,
+            keep_var_name,
+            keep_param_name,
+            strip_info_file,
+            append_json,
+            user_info,
+            enable_metadata,
         )
+        return dump(self.__wrapped__, *self._last_call, file, options)
 
 
 def partial_trace(

@@ -1,6 +1,6 @@
-"""Tools for the reference's static graphs: not in this release.
+"""Tools for graphs in files: running one.
 
-The names are here so that programs that only import them run. Using one raises.
+The other names are here so that programs that only import them run. Using one raises.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from ..core.tensor.megbrain_graph import no_graphs, set_priority_to_id
+from ..jit.inference import GraphInference
 
 __all__ = [
     "GraphInference",
@@ -21,32 +22,6 @@ __all__ = [
     "replace_vars",
     "set_priority_to_id",
 ]
-
-
-class GraphInference:
-    """Would run a static graph from a file.
-
-    Raises:
-        NotImplementedError: always.
-    """
-
-    def __init__(
-        self,
-        file: Any,
-        outputs: Any = None,
-        profiling: bool = False,
-        optimize_for_inference: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        no_graphs("GraphInference")
-
-    def run(self, *inp_args: Any, inp_dict: Any = None) -> NoReturn:
-        """Would run the graph.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        no_graphs("GraphInference")
 
 
 def get_dep_vars(var: Any, var_type: Any = None) -> NoReturn:

@@ -1,0 +1,350 @@
+"""What trace.dump does.
+
+It records the function once more, finds out how the record depends on the batch size, and writes
+both into a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from .. import functional as F
+from .. import random
+from .._core import Graph, GraphNode
+from ..tensor import Tensor
+from .graph_file import Batch, DumpedGraph, numbers_of, save
+from .recording import Recording, record, tensors_in
+
+__all__ = ["CompGraphDumpResult", "DumpOptions", "dump"]
+
+
+class CompGraphDumpResult(NamedTuple):
+    """What was dumped.
+
+    Args:
+        nr_opr: the number of ops, inputs and constants.
+        tot_bytes: the size of the file.
+        tensor_value_bytes: bytes of the constants that stand beside the graph's text.
+        content_hash: a checksum of the graph and its constants.
+        inputs: names of the inputs.
+        outputs: names of the outputs.
+        params: names of the constants that have one.
+    """
+
+    nr_opr: int
+    tot_bytes: int
+    tensor_value_bytes: int
+    content_hash: int
+    inputs: list[str]
+    outputs: list[str]
+    params: list[str]
+
+
+@dataclass
+class DumpOptions:
+    """Arguments of ``trace.dump`` that say what goes into the file; see there."""
+
+    arg_names: str | list[str] | None = None
+    output_names: str | list[str] | None = None
+    append: bool = False
+    keep_var_name: int = 1
+    keep_param_name: bool = False
+    strip_info_file: str | os.PathLike[str] | None = None
+    append_json: bool = False
+    user_info: Any = None
+    enable_metadata: bool = True
+
+
+# Options of the reference's optimisation that choose layouts, which are chosen on loading here.
+_LAYOUTS = {
+    "enable_hwcd4",
+    "enable_nchw88",
+    "enable_nchw44",
+    "enable_nchw44_dot",
+    "enable_nchw4",
+    "enable_nchw32",
+    "enable_nchw64",
+    "enable_chwn4",
+    "enable_fuse_conv_bias_nonlinearity",
+    "enable_fuse_conv_bias_with_z",
+    "enable_fuse_grain",
+    "enable_fuse_preprocess",
+    "enable_layout_transform",
+    "layout_transform_target",
+    "enable_weight_preprocess",
+}
+# Those that change what is computed.
+_PRECISIONS = {"enable_io16xc32", "enable_ioc16"}
+
+
+def check_unsupported(
+    input_data: Any,
+    resize_input: bool,
+    input_transform: Any,
+    dump_format: Any,
+    others: Iterable[str],
+) -> None:
+    """Raises for arguments of ``trace.dump`` that ask for what there is not."""
+    if input_data is not None or input_transform is not None or resize_input:
+        raise NotImplementedError(
+            "trace.dump: a file holds no test cases (input_data, input_transform, resize_input); "
+            "run GraphInference on the file and compare with the function"
+        )
+    if dump_format is not None:
+        raise NotImplementedError(
+            f"trace.dump: expected dump_format=None, got {dump_format!r}: files in MegEngine's own "
+            "formats are not written"
+        )
+    for name in others:
+        if name in _PRECISIONS:
+            raise NotImplementedError(
+                f"trace.dump: {name} is not supported; trace the function under amp.autocast, or "
+                "with a float16 module"
+            )
+        if name not in _LAYOUTS:
+            raise ValueError(f"trace.dump: unknown option '{name}'")
+
+
+# ---- the record --------------------------------------------------------------------------------
+
+
+def check_inference(nodes: Iterable[GraphNode]) -> None:
+    """Raises where a graph is one of training: its file would not compute what the model does."""
+    for node in nodes:
+        kind, fields = node.kind, node.fields
+        if kind == "BatchNorm" and fields["fwd_mode"] == "TRAINING":
+            raise ValueError(
+                "trace.dump: a BatchNorm is in training mode, where it normalises by the batch "
+                "that it sees; call eval() on the module and call the traced function again"
+            )
+        chances = ("drop_prob", "dropout", "attn_prob", "out_prob")
+        training = fields.get("training", True) and fields.get("fwd_mode") != "INFERENCE"
+        if training and any(fields.get(name) for name in chances):
+            raise ValueError(
+                f"trace.dump: {kind} drops elements at random, as in training; call eval() on the "
+                "module and call the traced function again"
+            )
+
+
+def _named_outputs(result: Any) -> list[str] | None:
+    """Names of the outputs where the result gives them; raises where it holds no Tensors."""
+    tensors = [result] if isinstance(result, Tensor) else result
+    if isinstance(result, dict) and all(isinstance(k, str) for k in result):
+        tensors = list(result.values())
+    fits = isinstance(tensors, list | tuple) and all(isinstance(t, Tensor) for t in tensors)
+    if not fits or not tensors:
+        raise ValueError(
+            "trace.dump: expected the function to return a Tensor, a list or tuple of Tensors, or "
+            f"a dict from names to Tensors, got {_described(result)}"
+        )
+    return list(result) if isinstance(result, dict) else None
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, list | tuple | dict):
+        items = value.values() if isinstance(value, dict) else value
+        kinds = sorted({type(v).__name__ for v in items})
+        return f"a {type(value).__name__} of {', '.join(kinds) or 'nothing'}"
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    out: list[str] = []
+    for name in names:
+        at, wanted = 0, name
+        while wanted in out:
+            at += 1
+            wanted = f"{name}_{at}"
+        out.append(wanted)
+    return out
+
+
+def _argument_names(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    names = [f"arg_{i}" for i, _ in enumerate(tensors_in(args))]
+    for key, value in kwargs.items():
+        count = len(list(tensors_in(value)))
+        names += [key] if isinstance(value, Tensor) else [f"{key}_{i}" for i in range(count)]
+    return names
+
+
+def _output_names(graph: Graph, input_names: dict[int, str]) -> list[str]:
+    """Each output is called after the op that made it."""
+    made = dict(input_names)
+    for node in graph.nodes:
+        name = node.fields.get("mode") if node.kind == "Elemwise" else node.kind
+        for i in node.outputs:
+            made[i] = str(name)
+    return _unique(made.get(i, "const") for i in graph.outputs)
+
+
+def _given(names: str | list[str] | None, default: list[str], what: str) -> list[str]:
+    if names is None:
+        return default
+    names = [names] if isinstance(names, str) else list(names)
+    if len(names) != len(default):
+        raise ValueError(
+            f"trace.dump: wrong number of {what}, expected {len(default)}, got {len(names)}"
+        )
+    return names
+
+
+# ---- the batch ---------------------------------------------------------------------------------
+
+
+def _replaced(value: Any, new: dict[int, Tensor]) -> Any:
+    """Nested arguments with other Tensors in them."""
+    if isinstance(value, Tensor):
+        return new.get(id(value), value)
+    if isinstance(value, list | tuple):
+        items = [_replaced(v, new) for v in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        return {k: _replaced(v, new) for k, v in value.items()}
+    return value
+
+
+def _same_contents(a: Tensor, b: Tensor) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    x, y = a.numpy(), b.numpy()
+    if x.ctypes.data == y.ctypes.data and x.strides == y.strides:
+        return True
+    return np.ascontiguousarray(x).tobytes() == np.ascontiguousarray(y).tobytes()
+
+
+def _slopes(
+    one: Recording, more: Recording, size: int
+) -> tuple[dict[tuple[int, str], list[int]], str]:
+    """How fields grow from a batch of `size` to one more, or why the records cannot be compared."""
+    slopes: dict[tuple[int, str], list[int]] = {}
+    nodes, others = one.graph.nodes, more.graph.nodes
+    for i, (a, b) in enumerate(zip(nodes, others, strict=False)):
+        if a.kind != b.kind or a.inputs != b.inputs or a.outputs != b.outputs:
+            return {}, f"with a batch of {size + 1} its op {i} is {b.op}, not {a.op}"
+        for name, old in a.fields.items():
+            new = b.fields[name]
+            if old == new or (old != old and new != new):
+                continue
+            before, after = numbers_of(old), numbers_of(new)
+            if not before or len(before) != len(after):
+                return (
+                    {},
+                    f"field '{name}' of its op {i} becomes {new!r} with a batch of {size + 1}",
+                )
+            slopes[i, name] = [y - x for x, y in zip(before, after, strict=True)]
+    if len(nodes) != len(others):
+        return {}, f"with a batch of {size + 1} it has {len(others)} ops, not {len(nodes)}"
+    for i, tensor in one.captured.items():
+        if i not in more.captured or not _same_contents(tensor, more.captured[i]):
+            user = next((n.op for n in nodes if i in n.inputs), "nothing")
+            return {}, (
+                "a number or Tensor that is computed from the batch size outside of the graph "
+                f"(here {tensor.numpy().tolist() if tensor.size <= 8 else tensor.shape}, which "
+                f"goes into {user}) would stay what it is"
+            )
+    return slopes, ""
+
+
+def _batch(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], one: Recording
+) -> Batch | None:
+    """Records the function with one more in the batch, and compares."""
+    tensors = list(tensors_in((args, kwargs)))
+    sizes = [t.shape[0] if t.ndim else None for t in tensors]
+    size = next((n for n in sizes if n is not None), None)
+    if not size:
+        return None
+    longer = {
+        id(t): F.concat([t, t[:1]], axis=0)
+        for t, n in zip(tensors, sizes, strict=True)
+        if n == size
+    }
+    out = Batch(size, [i for i, n in enumerate(sizes) if n == size])
+    state = random.get_rng_state()
+    try:
+        more = record(function, *_replaced(args, longer), **_replaced(kwargs, longer))
+    except Exception as error:  # the function takes this batch alone; the file says so
+        out.refusal = (
+            f"with a batch of {size + 1} the function raised {type(error).__name__}: {error}"
+        )
+        return out
+    finally:
+        random.set_rng_state(state)
+    out.slopes, out.refusal = _slopes(one, more, size)
+    return out
+
+
+# ---- the file ----------------------------------------------------------------------------------
+
+
+def _write_strip_info(
+    graph: Graph, file: str | os.PathLike[str], append: bool, checksum: int
+) -> None:
+    """Which ops, modes and dtypes the graph needs, for builds that leave the others out."""
+    nodes = graph.nodes
+    info: dict[str, Any] = {
+        "dtypes": sorted({v.dtype.name for v in graph.values}),
+        "elemwise_modes": sorted({n.fields["mode"] for n in nodes if n.kind == "Elemwise"}),
+        "opr_types": sorted({n.kind for n in nodes}),
+        "hash": checksum,
+    }
+    content: Any = info
+    if append and os.path.exists(file):
+        with open(file, encoding="utf-8") as old:
+            before = json.load(old)
+        content = [*(before if isinstance(before, list) else [before]), info]
+    with open(file, "w", encoding="utf-8") as new:
+        json.dump(content, new)
+
+
+def dump(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    file: str | os.PathLike[str] | IO[bytes],
+    options: DumpOptions,
+) -> CompGraphDumpResult:
+    """Records a call of the function and writes it into a file; see ``trace.dump``."""
+    state = random.get_rng_state()
+    try:
+        recording = record(function, *args, **kwargs)
+    finally:
+        random.set_rng_state(state)
+    graph = recording.graph
+    check_inference(graph.nodes)
+    names = _named_outputs(recording.result)
+    inputs = _given(options.arg_names, _argument_names(args, kwargs), "arg_names")
+    default = names or _output_names(graph, dict(zip(recording.inputs, inputs, strict=True)))
+    outputs = _given(options.output_names, default, "output_names")
+    batch = _batch(function, args, kwargs, recording)
+    for i, tensor in recording.captured.items():
+        graph.set_constant(i, tensor)
+    keep_names = options.keep_param_name or options.keep_var_name > 1
+    dumped = DumpedGraph(
+        graph,
+        recording.inputs,
+        inputs,
+        outputs,
+        recording.names if keep_names else {},
+        batch,
+        options.user_info,
+    )
+    sizes = save(dumped, file, append=options.append, metadata=options.enable_metadata)
+    if options.strip_info_file is not None:
+        _write_strip_info(graph, options.strip_info_file, options.append_json, sizes.checksum)
+    used = {i for node in graph.nodes for i in node.inputs} | set(graph.outputs)
+    return CompGraphDumpResult(
+        nr_opr=len(graph.nodes) + len(used & recording.captured.keys()) + len(inputs),
+        tot_bytes=sizes.total,
+        tensor_value_bytes=sizes.weights,
+        content_hash=sizes.checksum,
+        inputs=inputs,
+        outputs=outputs,
+        params=list(dumped.value_names.values()),
+    )

@@ -1,0 +1,254 @@
+"""Running a graph from a file."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+import numpy as np
+
+from .._core import Executable, Graph, TraceError, Tracer
+from ..core._imperative_rt.core2 import apply
+from ..tensor import Tensor
+from .graph_file import DumpedGraph, load, numbers_of
+from .profile import profile_of
+from .recording import record
+
+__all__ = ["GraphInference"]
+
+# Programs for so many sets of shapes are kept, those that were used last.
+MOST_PROGRAMS = 8
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def with_outputs(dumped: DumpedGraph, wanted: Sequence[str]) -> None:
+    """Makes named values the outputs of a graph."""
+    ids = dict(zip(dumped.input_names, dumped.inputs, strict=True))
+    ids |= {name: i for i, name in dumped.value_names.items()}
+    ids |= dict(zip(dumped.output_names, dumped.graph.outputs, strict=True))
+    for name in wanted:
+        if name not in ids:
+            raise ValueError(f"GraphInference: there is no '{name}' among {sorted(ids)}")
+    dumped.graph.outputs = tuple(ids[name] for name in wanted)
+    dumped.output_names = list(wanted)
+
+
+def grown(value: Any, slopes: list[int], more: int) -> Any:
+    """A field for another batch size."""
+    numbers = [n + slope * more for n, slope in zip(numbers_of(value), slopes, strict=True)]
+    return tuple(numbers) if isinstance(value, tuple) else numbers[0]
+
+
+class GraphInference:
+    """Runs a graph from a file that ``trace.dump`` wrote.
+
+    The graph is optimised when it is loaded. It runs with the shapes that it was recorded with, and
+    with other batch sizes where its ops follow; the first run with another size takes longer.
+
+    Args:
+        file: the name of a file, or a file open for reading bytes.
+        outputs: names of the outputs to compute; all of them without it.
+        profiling: notes how long each op takes, for :meth:`get_profile`.
+        optimize_for_inference: accepted: graphs are always optimised.
+        kwargs: options of that, accepted too.
+
+    Raises:
+        ValueError: the file is damaged, or no graph file; or there is no output of such a name.
+
+    >>> import io
+    >>> import numpy as np
+    >>> import megengine as mge
+    >>> from megengine.jit import trace
+    >>> f = trace(lambda x: x * 2 + 1, capture_as_const=True)
+    >>> f(mge.tensor([1.0, 2.0]))
+    Tensor([3. 5.], device=xpux:0)
+    >>> file = io.BytesIO()
+    >>> _ = f.dump(file, arg_names=["x"], output_names=["y"])
+    >>> _ = file.seek(0)
+    >>> GraphInference(file).run(np.float32([5, 6, 7]))["y"]
+    array([11., 13., 15.], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        file: str | os.PathLike[str] | IO[bytes],
+        outputs: Sequence[str] | None = None,
+        profiling: bool = False,
+        optimize_for_inference: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self._dumped = load(file)
+        if outputs is not None:
+            with_outputs(self._dumped, outputs)
+        values = self._dumped.graph.values
+        inputs = [values[i] for i in self._dumped.inputs]
+        self._specs = [(v.dtype, v.shape, v.device) for v in inputs]
+        self._programs: OrderedDict[Shapes, Executable] = OrderedDict()
+        self._programs[self._shapes()] = Executable(self._dumped.graph, self._dumped.inputs)
+        self._tracer = Tracer(record_only=True, profiling=True) if profiling else None
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of the inputs, in the order in which :meth:`run` takes them."""
+        return list(self._dumped.input_names)
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the outputs, in the order in which :meth:`run` gives them."""
+        return list(self._dumped.output_names)
+
+    @property
+    def user_info(self) -> Any:
+        """What ``trace.dump`` was given to keep in the file."""
+        return self._dumped.user_info
+
+    def run(
+        self, *inp_args: Any, inp_dict: Mapping[str, Any] | None = None
+    ) -> OrderedDict[str, np.ndarray[Any, Any]]:
+        """Computes the outputs.
+
+        Args:
+            inp_args: arrays (or Tensors, or nested lists of numbers), in the order of the inputs.
+            inp_dict: arrays by name, for the inputs that were not given in order.
+
+        Returns:
+            An ordered dict from names of outputs to arrays.
+
+        Raises:
+            ValueError: for inputs that are missing, unknown or of shapes that the graph does not
+                take.
+            TypeError: for inputs whose numbers do not convert to the dtype of the input.
+            RuntimeError: where somebody cut the file shorter while its constants were in use.
+        """
+        tensors = self._tensors(self._by_name(inp_args, inp_dict or {}))
+        if self._tracer is not None:
+            results = self._tracer.call(self._replay, tuple(tensors), {})
+        else:
+            results = self._program(tensors)(*tensors)
+        arrays = [t.numpy() for t in results]
+        memory = self._dumped.memory
+        if memory is not None and memory.lost:
+            raise RuntimeError(
+                "GraphInference: the file was cut shorter while its constants were in use; "
+                "load it again"
+            )
+        return OrderedDict(zip(self._dumped.output_names, arrays, strict=True))
+
+    def get_profile(self) -> dict[str, Any]:
+        """How long each op of the last run took, as ``trace.get_profile`` says it.
+
+        Raises:
+            TraceError: without ``profiling=True``, and before the first run.
+        """
+        samples = self._tracer.samples() if self._tracer is not None else None
+        if self._tracer is None or samples is None or self._tracer.last_graph() is None:
+            raise TraceError(
+                "get_profile: expected GraphInference(file, profiling=True) that has run"
+            )
+        return profile_of(samples)
+
+    # ---- inputs
+
+    def _shapes(self) -> Shapes:
+        return tuple(shape for _, shape, _ in self._specs)
+
+    def _by_name(self, args: tuple[Any, ...], more: Mapping[str, Any]) -> dict[str, Any]:
+        names = self._dumped.input_names
+        if len(args) > len(names):
+            raise ValueError(f"GraphInference: expected {len(names)} inputs, got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        twice = sorted(given.keys() & more.keys())
+        if twice:
+            raise ValueError(f"GraphInference: input '{twice[0]}' is given twice")
+        given |= more
+        if given.keys() != set(names):
+            raise ValueError(f"GraphInference: expected inputs {names}, got {list(given)}")
+        return given
+
+    def _tensors(self, given: dict[str, Any]) -> list[Tensor]:
+        out = []
+        for name, (dtype, _, device) in zip(self._dumped.input_names, self._specs, strict=True):
+            value = given[name]
+            array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+            number = array.dtype.kind in "biufc" or array.dtype.name == "bfloat16"
+            loses = array.dtype.kind in "fc" and dtype.kind in "biu"
+            if not number or loses or (array.dtype.kind == "c" and dtype.kind != "c"):
+                raise TypeError(
+                    f"GraphInference: expected input '{name}' of {dtype}, got {array.dtype}"
+                )
+            out.append(Tensor(array, dtype=dtype, device=device))
+        return out
+
+    # ---- programs for other shapes
+
+    def _program(self, tensors: list[Tensor]) -> Executable:
+        shapes = tuple(t.shape for t in tensors)
+        found = self._programs.get(shapes)
+        if found is None:
+            found = record(self._replay, *tensors).compile()
+            if len(self._programs) >= MOST_PROGRAMS:
+                self._programs.popitem(last=False)
+        self._programs[shapes] = found
+        self._programs.move_to_end(shapes)
+        return found
+
+    def _more(self, tensors: tuple[Tensor, ...]) -> int:
+        """How much larger the batch is than the one that was recorded.
+
+        Raises:
+            ValueError: for shapes that the graph does not take.
+        """
+        batch = self._dumped.batch
+        names = self._dumped.input_names
+        sizes = set()
+        for i, (tensor, (_, shape, _)) in enumerate(zip(tensors, self._specs, strict=True)):
+            got = tensor.shape
+            if got == shape:
+                sizes |= {got[0]} if batch is not None and i in batch.inputs else set()
+                continue
+            free = batch is not None and i in batch.inputs
+            if not free or len(got) != len(shape) or got[1:] != shape[1:]:
+                wanted = ("any number", *shape[1:]) if free else shape
+                text = ", ".join(map(str, wanted)) + ("," if len(wanted) == 1 else "")
+                raise ValueError(
+                    f"GraphInference: expected input '{names[i]}' of shape ({text}), got {got}"
+                )
+            sizes.add(got[0])
+        if batch is None or sizes <= {batch.size}:
+            return 0
+        if batch.refusal:
+            raise ValueError(
+                f"GraphInference: this graph takes a batch of {batch.size} alone: {batch.refusal}"
+            )
+        if len(sizes) > 1 and batch.slopes:
+            raise ValueError(
+                f"GraphInference: expected one batch size in all inputs, got {sorted(sizes)}"
+            )
+        return max(sizes) - batch.size
+
+    def _replay(self, *tensors: Tensor) -> list[Tensor]:
+        """Runs the graph op by op, with inputs of any batch size."""
+        dumped, more = self._dumped, self._more(tensors)
+        graph: Graph = dumped.graph
+        values: dict[int, Any] = {
+            i: v.constant for i, v in enumerate(graph.values) if v.constant is not None
+        }
+        values |= dict(zip(dumped.inputs, tensors, strict=True))
+        slopes = dumped.batch.slopes if dumped.batch is not None else {}
+        changes: dict[int, list[tuple[str, list[int]]]] = {}
+        for (index, name), numbers in slopes.items():
+            changes.setdefault(index, []).append((name, numbers))
+        for index, node in enumerate(graph.nodes):
+            op = node.op
+            if more:
+                for name, numbers in changes.get(index, ()):
+                    op._set_field(name, grown(node.fields[name], numbers, more))
+            try:
+                made = apply(op, *(values[i] for i in node.inputs))
+            except (ValueError, TypeError, IndexError, RuntimeError) as error:
+                raise ValueError(f"GraphInference: op {index}, {op}: {error}") from error
+            values |= dict(zip(node.outputs, made, strict=True))
+        return [values[i] for i in graph.outputs]
