@@ -12,13 +12,13 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from . import registry
-from .reader import Reader, attribute_value
+from .reader import Reader, attribute_value, check_text
 from .registry import Context, Impl
 from .values import Constant, Value
 
 __all__ = ["Body", "Builder", "Call", "Graph", "Step"]
 
-_MAX_STEPS = 1_000_000  # of a model, functions expanded
+_MAX_STEPS = 300_000  # of a model, functions expanded
 _MAX_DEPTH = 64  # of functions in functions and graphs in graphs
 
 
@@ -170,8 +170,30 @@ class Graph:
         self.constants = {n: c for n, c in self.constants.items() if n in needed}
 
 
+# Up to this many elements in all, any op is computed when the model is loaded: what comes out is at
+# most the square of that. Of more, only what is no larger than its inputs.
+_FOLDED_ELEMENTS = 4096
+_FOLDED_ALWAYS = frozenset(
+    {
+        "Cast",
+        "Concat",
+        "DequantizeLinear",
+        "Identity",
+        "Reshape",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    }
+)
+
+
 def _fold(step: Step, ctx: Context, known: dict[str, Constant]) -> bool:
     env: dict[str, Any] = {name: known[name] for name in step.inputs if name}
+    small = sum(constant.array.size for constant in env.values()) <= _FOLDED_ELEMENTS
+    if not small and step.op not in _FOLDED_ALWAYS:
+        return False
     try:
         step.run(ctx, env)
     except Exception:  # It may never be run; if it is, it raises then.
@@ -193,6 +215,8 @@ class Builder:
 
     def __init__(self, model: ModelProto, reader: Reader) -> None:
         self._reader = reader
+        for f in model.functions:
+            check_text(f.domain, f.name, f.overload, *f.input, *f.output, *f.attribute)
         self._functions = {(f.domain, f.name, f.overload): f for f in model.functions}
         self._calls: dict[Any, Graph] = {}
         self._stack: list[Any] = []
@@ -226,7 +250,12 @@ class Builder:
         if len(known) != len(graph.inputs) + len(graph.constants):
             raise ValueError("onnx.load: two inputs of a graph have the same name")
         captured: dict[str, None] = {}
+        check_text(*graph.inputs, *graph.outputs)
         for node in nodes:
+            check_text(node.op_type, node.domain, node.name, node.overload)
+            check_text(*node.input, *node.output)
+            for attribute in node.attribute:
+                check_text(attribute.name, attribute.ref_attr_name)
             around = outer | known
             label = f"{node.name!r} ({node.op_type})" if node.name else f"({node.op_type})"
             step = self._step(graph, node, label, domains, frozenset(around), parameters)
@@ -344,7 +373,7 @@ class Builder:
         for key in ((node.domain, node.op_type, node.overload), (domain, node.op_type, "")):
             if key in self._functions:
                 function = self._functions[key]
-                return self._call(key, function, _imports(function.opset_import), attributes)
+                return self._call(key, function, imports_of(function.opset_import), attributes)
         name = f"{domain or 'ai.onnx'}::{node.op_type}"
         if domain not in domains:
             raise ValueError(
@@ -367,7 +396,7 @@ class Builder:
             if schema.has_function:
                 proto = FunctionProto()
                 proto.ParseFromString(schema.get_function_with_opset_version(version))
-                imports = _imports(proto.opset_import) or {domain: version}
+                imports = imports_of(proto.opset_import) or {domain: version}
                 known_as = (domain, node.op_type, version)
                 defaults = {
                     name: attribute.default_value
@@ -417,7 +446,9 @@ def _part_of(graph: Graph, xs: Sequence[str], y: str) -> Graph:
     return Graph(list(xs), [y], steps[::-1], captured=captured)
 
 
-def _imports(opsets: Iterable[Any]) -> dict[str, int]:
+def imports_of(opsets: Iterable[Any]) -> dict[str, int]:
+    """The version of each operator set, by domain."""
+    check_text(*(o.domain for o in opsets))
     return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in opsets}
 
 

@@ -11,7 +11,7 @@ from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from ...module import Module
 from ...tensor import Tensor
-from .graph import Builder, Graph
+from .graph import Builder, Graph, imports_of
 from .reader import Reader, read_model
 from .registry import Context
 from .values import (
@@ -203,9 +203,8 @@ def load(model: str | os.PathLike[str] | bytes | ModelProto) -> ONNXModule:
     """
     proto, folder = read_model(model)
     builder = Builder(proto, Reader(folder))
-    domains = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in proto.opset_import}
-    if not domains:
-        domains = {"": 1}  # files of the first versions of the format do not say
+    # Files of the first versions of the format do not say.
+    domains = imports_of(proto.opset_import) or {"": 1}
     graph = builder.graph(proto.graph, domains)
     if builder.unsupported:
         listed = ", ".join(f"{name} x{n}" for name, n in sorted(builder.unsupported.items()))

@@ -15,7 +15,7 @@ from onnx import AttributeProto, ModelProto, SparseTensorProto, TensorProto, num
 
 from .values import Array, dtype_from_onnx
 
-__all__ = ["Reader", "attribute_value", "read_model"]
+__all__ = ["Reader", "attribute_value", "check_text", "read_model"]
 
 _MAX_DIMS = 64  # what NumPy holds
 
@@ -63,6 +63,7 @@ class Reader:
 
     def tensor(self, proto: TensorProto) -> Array:
         """The elements of a tensor; strings become objects."""
+        check_text(proto.name)
         name = proto.name
         shape = _shape(name, proto.dims)
         try:
@@ -179,6 +180,13 @@ def _shape(name: str, dims: Any) -> tuple[int, ...]:
     if len(shape) > _MAX_DIMS or any(d < 0 for d in shape):
         raise ValueError(f"onnx.load: tensor {name!r}: no tensor has the shape {shape[:_MAX_DIMS]}")
     return shape
+
+
+def check_text(*texts: object) -> None:
+    """Raises ValueError where a name is no text: protobuf gives bytes then."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise ValueError(f"onnx.load: {text!r} is no UTF-8 text")
 
 
 def attribute_value(proto: AttributeProto, reader: Reader) -> Any:

@@ -155,7 +155,7 @@ class Impl:
     since: int
     function: Callable[..., Any] | None = None
     host: Callable[..., Any] | None = None
-    grows: bool = False  # outputs may be much larger than inputs
+    grows: bool = False  # takes time or space out of proportion to its inputs
     signature: Signature = field(init=False)
     host_signature: Signature | None = None
 
@@ -230,20 +230,21 @@ def op(name: str, since: int = 1, *, domain: str = "", grows: bool = False) -> C
     def register(function: _F) -> _F:
         impl = _entry(domain, name, since)
         assert impl.function is None, f"{name} is registered twice"
-        impl.function, impl.grows = function, grows
+        impl.function, impl.grows = function, impl.grows or grows
         impl.signature = Signature(function)
         return function
 
     return register
 
 
-def host(name: str, since: int = 1, *, domain: str = "") -> Callable[[_F], _F]:
+def host(name: str, since: int = 1, *, domain: str = "", grows: bool = False) -> Callable[[_F], _F]:
     """Registers the twin of an op's function that computes arrays from arrays."""
 
     def register(function: _F) -> _F:
         impl = _entry(domain, name, since)
         assert impl.host is None, f"{name} is registered twice"
         impl.host, impl.host_signature = function, Signature(function)
+        impl.grows = impl.grows or grows
         if impl.function is None:
             impl.signature = impl.host_signature
         return function

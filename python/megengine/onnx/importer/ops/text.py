@@ -63,7 +63,7 @@ def string_split(
     return _texts(filled, (*x.shape, width)), counts
 
 
-@host("RegexFullMatch")
+@host("RegexFullMatch", grows=True)
 def regex_full_match(x: Array, *, pattern: str | None = None) -> Array:
     if pattern is None:
         raise ValueError("RegexFullMatch: expected a pattern")
