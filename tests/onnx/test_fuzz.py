@@ -27,7 +27,8 @@ draw = random.Random(seed)
 cases = load_cases("node")
 names = ["test_loop13_seq", "test_if", "test_scan9_sum", "test_lstm_with_peepholes",
          "test_einsum_sum", "test_conv_with_autopad_same", "test_attention_4d_expanded",
-         "test_string_concat", "test_hannwindow", "test_resize_upsample_scales_nearest", "test_sequence_insert_at_back",
+         "test_string_concat", "test_hannwindow", "test_resize_upsample_scales_nearest",
+         "test_sequence_insert_at_back",
          "test_softmax_large_number_expanded", "test_quantizelinear_blocked_symmetric"]
 files = [cases[name].model.SerializeToString() for name in names if name in cases]
 assert len(files) > 10, [name for name in names if name not in cases]
