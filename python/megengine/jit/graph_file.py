@@ -2,7 +2,7 @@
 
 A file is a preamble of 64 bytes, a header (a protobuf message with the graph as text and the names
 of its values) and the contents of the constants, each at a multiple of 64 bytes. Each part has a
-checksum. ``docs/design/0007-graph-files.md`` describes it byte by byte.
+checksum. ``docs/design/0008-graph-files.md`` describes it byte by byte.
 """
 
 from __future__ import annotations
