@@ -266,6 +266,7 @@ def test_every_altered_byte() -> None:
             lambda m: m.weights.add(id=99, dtype="int8", device="xpux"),
             "that the graph does not name",
         ),
+        (lambda m: setattr(m.weights[0], "id", 1 << 32), "there is no constant %4294967296"),
         (lambda m: m.weights.pop(), "the contents of %1 are not given"),
         (lambda m: setattr(m.weights[0], "offset", 1 << 40), "%1 goes beyond the end"),
         (lambda m: setattr(m.weights[0], "offset", 1 << 63), "%1 goes beyond the end"),
@@ -291,8 +292,10 @@ def test_every_altered_byte() -> None:
         (lambda m: m.batch.inputs.append(7), "input 7 has no batch of 0"),
         (lambda m: m.batch.slopes.add(node=9, field="a"), "there is no node 9"),
         (lambda m: m.batch.slopes.add(node=0, field="a", numbers=[1]), "has 0 numbers"),
+        (lambda m: m.batch.slopes.add(node=0, field="a"), "has 0 numbers"),
         (lambda m: setattr(m, "text", m.text + "x"), "column 1: expected nothing after"),
-        (lambda m: setattr(m, "text", ""), "expected a 'return' line"),
+        (lambda m: setattr(m, "text", ""), "that the graph does not name"),
+        (lambda m: setattr(m, "text", m.text.replace("return", "end")), "expected '%' or 'return'"),
     ],
 )
 def test_headers_that_lie(change: Any, message: str) -> None:
@@ -372,3 +375,17 @@ def test_text_is_the_graph() -> None:
     text = model.graph.renumbered(model.inputs)[0].text()
     assert text.encode() in file_bytes(model)
     assert isinstance(load(io.BytesIO(file_bytes(model))).graph, Graph)
+
+
+def test_altered_files_at_random() -> None:
+    """A short run of the fuzzer, in processes of its own; it says which case it was that failed."""
+    tool = Path(__file__).parents[2] / "tools" / "fuzz_graph_file.py"
+    done = subprocess.run(
+        [sys.executable, str(tool), "--cases", "1500", "--batch", "500"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "refused" in done.stdout
+    assert "ran" in done.stdout

@@ -389,6 +389,8 @@ def _constants(message: Any, memory: FileMemory, begin: int, end: int) -> dict[i
     for weight in message.weights:
         if weight.id in out:
             raise _damaged(f"constant %{weight.id} is there twice")
+        if weight.id >= end:  # more than there are letters in the text of the graph
+            raise _damaged(f"there is no constant %{weight.id}")
         if weight.offset > end:
             raise _damaged(f"constant %{weight.id} goes beyond the end")
         try:
@@ -413,7 +415,7 @@ def _batch(message: Any, graph: Graph, inputs: list[int]) -> Batch | None:
     fields = {}
     for slope in batch.slopes:
         numbers = _numbers(graph, slope.node, slope.field)
-        if len(numbers) != len(slope.numbers):
+        if not numbers or len(numbers) != len(slope.numbers):
             raise _damaged(f"field '{slope.field}' of node {slope.node} has {len(numbers)} numbers")
         fields[slope.node, slope.field] = list(slope.numbers)
     for position in batch.inputs:
@@ -450,13 +452,13 @@ def _parse(memory: FileMemory) -> tuple[DumpedGraph, int]:
     except DecodeError as error:
         raise _damaged(f"its header cannot be read: {error}") from error
     constants = _constants(message, memory, begin, end)
+    if constants.keys() - set(_outside_the_text(message.text)):
+        raise _damaged("it has constants that the graph does not name")
     try:
         graph = Graph.parse(message.text, constants, dense=True)
     except ValueError as error:
         raise _damaged(str(error)) from error
     values = graph.values
-    if constants.keys() - set(_outside_the_text(message.text)):
-        raise _damaged("it has constants that the graph does not name")
     inputs = [i.id for i in message.inputs]
     for i in inputs:
         if i >= len(values) or not values[i].external or values[i].constant is not None:
