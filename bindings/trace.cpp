@@ -127,6 +127,7 @@ class Tracer {
   nb::object call(nb::handle function, const nb::tuple& args, const nb::dict& kwargs) {
     if (TraceSession::current()) return called(function, args, kwargs);  // a part of that one
     std::string signature;
+    signature.reserve(256);
     append_signature(signature, args.ptr());
     append_signature(signature, kwargs.ptr());
     if (record_only_) functions_.clear();

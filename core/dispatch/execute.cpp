@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "core/dispatch/dispatch.h"
+#include "core/dispatch/kernel.h"
 #include "core/graph/trace.h"
 
 namespace mge {
@@ -59,6 +62,46 @@ Values execute(const OpRef& op, Values& inputs) {
   return execute_now(op, inputs);
 }
 
+namespace {
+
+bool has_complex(const Specs& specs) {
+  return std::any_of(specs.begin(), specs.end(), [](const Spec& s) { return is_complex(s.dtype); });
+}
+
+auto kernel_of(const OpType& type) { return type.kernel[static_cast<int>(DeviceType::cpu)]; }
+
+}  // namespace
+
+Specs kernel_outputs(const Op& op, const Specs& in) {
+  const OpType& type = *op.type;
+  if (type.execute || !kernel_of(type) || has_complex(in) || (type.fits && !type.fits(op, in))) {
+    return {};
+  }
+  Specs wanted = type.infer(op, in);
+  if (has_complex(wanted)) return {};
+  for (Spec& s : wanted) {
+    if (!in.empty()) s.device = in[0].device;
+  }
+  return wanted;
+}
+
+Values execute_kernel(const Op& op, Values& inputs, const Specs& wanted) {
+  Values outputs(wanted.size());
+  SmallVector<MutView, 3> out(wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const bool in_place =
+        op.type->traits.fuse == Fuse::elementwise && reuse(inputs, wanted[i], outputs[i]);
+    if (!in_place) outputs[i] = Value::empty(wanted[i]);
+    out[i] = outputs[i].mut();
+  }
+  SmallVector<View, 4> in;
+  in.reserve(inputs.size());
+  for (const Value& v : inputs) in.push_back(v.view());
+  CpuContext context;
+  kernel_of (*op.type)(op, context, in, out);
+  return outputs;
+}
+
 Values execute_now(const OpRef& ref, Values& inputs) {
   const Op& op = *ref;
   const OpType& type = *op.type;
@@ -75,31 +118,16 @@ Values execute_now(const OpRef& ref, Values& inputs) {
 
   const Specs specs = specs_of(inputs);
   Specs wanted = type.infer(op, specs);
-  for (const Spec& s : wanted) {
+  for (Spec& s : wanted) {
     if (is_complex(s.dtype) && !type.traits.complex) fail_complex(op, s.dtype);
+    if (!inputs.empty()) s.device = inputs[0].device();
   }
-  const auto kernel = type.kernel[static_cast<int>(DeviceType::cpu)];
-  if (!kernel || (type.fits && !type.fits(op, specs))) {
+  if (!kernel_of(type) || (type.fits && !type.fits(op, specs))) {
     if (!type.decompose) fail_runtime(op.name(), "no kernel for these inputs");
     PauseGrad pause;  // the layer above has recorded this op as one node
     return type.decompose(op, inputs);
   }
-
-  Values outputs(wanted.size());
-  SmallVector<MutView, 3> out(wanted.size());
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (!inputs.empty()) wanted[i].device = inputs[0].device();
-    const bool in_place =
-        type.traits.fuse == Fuse::elementwise && reuse(inputs, wanted[i], outputs[i]);
-    if (!in_place) outputs[i] = Value::empty(wanted[i]);
-    out[i] = outputs[i].mut();
-  }
-  SmallVector<View, 4> in;
-  in.reserve(inputs.size());
-  for (const Value& v : inputs) in.push_back(v.view());
-  CpuContext context;
-  kernel(op, context, in, out);
-  return outputs;
+  return execute_kernel(op, inputs, wanted);
 }
 
 }  // namespace mge

@@ -17,6 +17,8 @@ class Program {
   std::vector<Value> run(const std::vector<Value>& env, Profile* profile = nullptr) const;
   // What runs.
   const Graph& graph() const { return graph_; }
+  // Whether it has so much to do that other threads should go on meanwhile.
+  bool is_long() const { return long_; }
 
  private:
   struct Plan {                   // of a node
@@ -28,6 +30,7 @@ class Program {
 
   Graph graph_;
   std::vector<Plan> plan_;
+  bool long_ = false;
 };
 
 }  // namespace mge

@@ -64,6 +64,7 @@ std::shared_ptr<TracedFunction::Way> TracedFunction::last_way() const {
 template <class T>
 static void use(std::vector<std::shared_ptr<T>>& list, const std::shared_ptr<T>& item,
                 std::size_t most) {
+  if (!list.empty() && list.front() == item) return;
   auto at = std::find(list.begin(), list.end(), item);
   if (at == list.end()) {
     if (list.size() >= most) list.pop_back();
@@ -85,7 +86,7 @@ std::shared_ptr<const TracedFunction::Stretch> TracedFunction::stretch(Way& way,
   for (const auto& s : way.stretches) {
     if (s->begin == begin && s->end == end && s->live == live) {
       const auto found = s;
-      if (found != way.stretches.front()) use(way.stretches, found, kMostStretches);
+      use(way.stretches, found, kMostStretches);
       return found;
     }
   }
@@ -353,7 +354,7 @@ void TraceSession::flush() {
   std::swap(env, env_);
   std::vector<Value> results;
   const auto run = [&] { results = stretch->program.run(env, profile_); };
-  if (trace_host.unlocked) {
+  if (trace_host.unlocked && stretch->program.is_long()) {
     trace_host.unlocked(run);
   } else {
     run();

@@ -24,6 +24,7 @@ import megengine.functional as F
 import megengine.module as M
 import megengine.optimizer as optim
 from megengine.autodiff import GradManager
+from megengine.jit import trace
 
 T = mge.tensor
 NAN = np.nan
@@ -536,3 +537,14 @@ def test_55_clipping_gradients() -> None:
         return
     assert float(norm) == np.inf
     assert not np.isnan(p.grad.numpy()).any()
+
+
+def test_59_nothing_is_baked_into_a_trace() -> None:
+    mean = trace(lambda x: F.sum(x) / x.shape[0])
+    assert mean(T([1.0, 3.0])).item() == 2.0
+    assert mean(T([2.0, 4.0, 6.0, 8.0])).item() == 5.0
+    drop = trace(lambda x: F.dropout(x, 0.5), symbolic=True)
+    masks = {drop(F.ones((64,))).numpy().tobytes() for _ in range(4)}
+    assert len(masks) == 4
+    with pytest.raises(TypeError, match="expected a Tensor"):
+        drop(np.ones(2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -201,6 +203,23 @@ def test_generators_of_their_own() -> None:
         return x + own.uniform(size=(3,)) + mge.random.uniform(size=(3,)) + own.normal(size=(3,))
 
     agree(f, (ONE, 1), (ONE, 2), (TWO, 1))
+
+
+def test_detached_values_stay_pending() -> None:
+    """detach() in the middle does not end a stretch: the program is one."""
+    f = trace(lambda x: F.exp(x * 2).detach() + 1, profiling=True)
+    for x in (ONE, TWO):
+        np.testing.assert_allclose(f(x).numpy(), np.exp(x.numpy() * 2) + 1, rtol=1e-6)
+
+    def held(x: mge.Tensor) -> list[Any]:
+        w = mge.Parameter([3.0])
+        gm = GradManager().attach([w])
+        with gm:
+            y = w * x
+            gm.backward(F.sum(y * y.detach()))
+        return [y.detach(), w.grad]
+
+    agree(held, (ONE,), (TWO,), (ROW,))
 
 
 def test_draws_inside_and_outside_of_the_trace() -> None:
@@ -413,6 +432,32 @@ def test_modules_and_methods() -> None:
         for _ in range(3):
             np.testing.assert_array_equal(f(x).numpy(), net.layer(x).numpy())
     assert trace(net.layer.forward).__name__ == "forward"
+
+
+def doubled(x: mge.Tensor) -> mge.Tensor:
+    return x * 2
+
+
+def test_copies_have_records_of_their_own() -> None:
+    f = trace(doubled, symbolic=True, profiling=True)
+    f(ONE)
+    for g in (copy.copy(f), copy.deepcopy(f), pickle.loads(pickle.dumps(f))):
+        assert g.graphs() == []
+        assert [g(T([k])).item() for k in (1.0, 2.0)] == [2.0, 4.0]
+        assert g.get_profile()["graph_exec"]["comp_seq"] == ["0"]
+        assert g.__name__ == "doubled"
+    assert len(f.graphs()) == 1
+
+
+def test_copies_of_a_module_with_a_traced_forward() -> None:
+    net = M.Linear(2, 1)
+    net.forward = trace(net.forward)
+    x = F.ones((1, 2))
+    before = net(x).item()
+    average = copy.deepcopy(net)
+    average.weight[...] = 0
+    average.bias[...] = 3
+    assert [average(x).item(), net(x).item()] == [3.0, before]
 
 
 # ---- errors --------------------------------------------------------------------------------------

@@ -45,6 +45,13 @@ def exclude_from_trace() -> Iterator[None]:
         pause.exit()
 
 
+def _restored(kind: type[trace], state: dict[str, Any]) -> trace:
+    made: trace = object.__new__(kind)
+    vars(made).update(state)
+    made._tracer = Tracer(**made._kept)
+    return made
+
+
 class trace:  # noqa: N801 - the name that programs use
     """Wraps a function so that its ops run from a record.
 
@@ -126,7 +133,8 @@ class trace:  # noqa: N801 - the name that programs use
         self._symbolic = symbolic
         self._capture_as_const = capture_as_const
         self._without_host = without_host
-        self._tracer = Tracer(record_only=record_only, profiling=profiling)
+        self._kept = {"record_only": record_only, "profiling": profiling}
+        self._tracer = Tracer(**self._kept)
         kind = type(self)
         self._last_call: tuple[tuple[Any, ...], dict[str, Any]] | None = None  # for dump
         self._has_hooks = (
@@ -146,6 +154,10 @@ class trace:  # noqa: N801 - the name that programs use
             self.unset_env()
 
     __wrapped__: Callable[..., Any]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, and what pickle writes, has the function and no records."""
+        return _restored, (type(self), {k: v for k, v in vars(self).items() if k != "_tracer"})
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """A traced method is bound to its object; all objects share the records."""

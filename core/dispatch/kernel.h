@@ -1,0 +1,16 @@
+// execute_now() in two halves, for programs: what does not change from run to run is found out
+// once.
+#pragma once
+
+#include "core/op/op.h"
+
+namespace mge {
+
+// The specs of the outputs where execute_now() would run the op's kernel on inputs of these specs;
+// empty where it goes another way (a view, a decomposition, complex parts).
+Specs kernel_outputs(const Op& op, const Specs& in);
+
+// Runs the op's kernel on inputs of those specs; `wanted` is what kernel_outputs() gave.
+Values execute_kernel(const Op& op, Values& inputs, const Specs& wanted);
+
+}  // namespace mge
