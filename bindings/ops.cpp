@@ -325,6 +325,30 @@ void bind_ops(nb::module_& m) {
       nb::arg("on"),
       "Whether ops that have a decomposition run it instead of their kernel (for tests).");
   m.def(
+      "decompose",
+      [](nb::handle op, const nb::args& tensors) {
+        const OpRef ref = op_from_python(op.ptr());
+        if (!ref->type->decompose) fail_type("decompose", ref->name(), " has no decomposition");
+        Values inputs;
+        for (nb::handle t : tensors) inputs.push_back(value_of("decompose", t.ptr()));
+        if (ref->type->infer) {
+          Specs specs;
+          for (const Value& v : inputs) specs.push_back(v.spec());
+          ref->type->infer(*ref, specs);  // raises for wrong inputs
+        }
+        nb::list out;
+        for (Value& v : ref->type->decompose(*ref, inputs)) {
+          if (v) {
+            out.append(wrapped(std::move(v)));
+          } else {
+            out.append(nb::none());
+          }
+        }
+        return nb::tuple(out);
+      },
+      nb::arg("op"), nb::arg("tensors"),
+      "The outputs of an op from the ops that it is made of; None for one that it leaves out.");
+  m.def(
       "op_types",
       [] {
         nb::list out;

@@ -138,6 +138,12 @@ def test_softmax_of_extremes() -> None:
     assert F.logsumexp(T([[1.0, INF]]), axis=1).item() == INF
 
 
+@pytest.mark.parametrize("f", [F.softmax, F.logsoftmax, F.logsumexp])
+def test_the_only_axis_in_a_tuple(f: Callable[..., mge.Tensor]) -> None:
+    x = T([1.0, 2.0, 4.0])
+    np.testing.assert_array_equal(f(x, (0,)).numpy(), f(x, 0).numpy())
+
+
 def test_softmax_of_long_rows() -> None:
     y = F.softmax(F.zeros((2, 1_000_000)), axis=1).numpy()
     np.testing.assert_allclose(y, 1e-6, rtol=1e-6)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import OpDef, apply, result_type
+from .._core import OpDef, apply, is_tracing, result_type
 from .._core import call as _call
 from ..core.errors import named
 from ..core.ops import builtin
@@ -20,6 +20,7 @@ from ..tensor import Tensor
 from .conv import _check as check_convolution
 from .conv import check_conv_mode
 from .math import argsort
+from .tensor import arange, cond_take
 
 __all__ = [
     "correlation",
@@ -222,6 +223,10 @@ def nms(boxes: Tensor, scores: Tensor, iou_thresh: float, max_output: int | None
     )
     order = argsort(scores, descending=True)
     kept, count = apply(op, boxes[order].reshape(1, n, 4))
+    if is_tracing():
+        # An op of the record, which a number that Python reads would not be.
+        kept_alone, _ = cond_take(arange(kept.shape[1], dtype="int32") < count, kept[0])
+        return order[kept_alone]
     return order[kept[0, : int(count)]]
 
 

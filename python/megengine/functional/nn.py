@@ -148,7 +148,7 @@ def _with_single_axis(inp: Tensor, axes: Sequence[int]) -> tuple[Tensor, list[in
     joined.sort()
     others = [a for a in range(ndim) if a not in joined]
     sizes = [inp.shape[a] for a in joined]
-    moved = inp.transpose(*others, *joined)
+    moved = inp.transpose(others + joined)
     return moved.reshape(*[inp.shape[a] for a in others], math.prod(sizes)), others, joined
 
 
@@ -187,7 +187,7 @@ def _restore(flat: Tensor, inp: Tensor, others: list[int], joined: list[int]) ->
     """Undoes :func:`_with_single_axis`."""
     order = others + joined
     moved = flat.reshape(*[inp.shape[a] for a in order])
-    return moved.transpose(*[order.index(a) for a in range(inp.ndim)])
+    return moved.transpose([order.index(a) for a in range(inp.ndim)])
 
 
 @named

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,8 @@ class Recording:
         inputs: ids of the Tensors among the arguments, positional ones first, nested ones in order.
         captured: by id, Tensors from outside that are no arguments: parameters, globals, numbers.
         result: what the function returned.
-        names: by id, what a Module that was recorded calls its parameters and buffers.
+        names: by id, what a Module that was recorded calls its parameters and buffers; and those
+            that record() was told.
     """
 
     graph: Graph
@@ -58,13 +59,19 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
             yield from tensors_in(v)
 
 
-def record(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Recording:
+def record(
+    function: Callable[..., Any],
+    *args: Any,
+    named: Mapping[str, Tensor] | None = None,
+    **kwargs: Any,
+) -> Recording:
     """Calls a function and returns the record of the call.
 
     Args:
         function: a function or Module of Tensors; its result holds Tensors in lists, tuples, dicts.
         args: what it is called with.
-        kwargs: likewise.
+        named: Tensors from outside that ``names`` shall have; a Module's own are in it anyway.
+        kwargs: what it is called with, by name.
 
     Raises:
         ValueError: where one Tensor is two arguments: they could not be told apart in the record.
@@ -91,8 +98,9 @@ def record(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Recording
         outputs = [call.bind(t) for t in tensors_in(result)]
         graph = call.graph()
         captured = {i: t for i, t in call.externals().items() if i not in inputs}
-        named = [*function.named_tensors()] if isinstance(function, Module) else []
-        names = {call.bind(t): name for name, t in named}
+        told = dict(function.named_tensors()) if isinstance(function, Module) else {}
+        told.update(named or {})
+        names = {call.bind(t): name for name, t in told.items()}
     except BaseException:
         call.exit(failed=True)
         raise

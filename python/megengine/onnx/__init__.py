@@ -1,8 +1,8 @@
-"""ONNX files as modules.
+"""ONNX files: :func:`load` reads them as Modules, :func:`export` writes functions as such.
 
 >>> import megengine.onnx
->>> callable(megengine.onnx.load)
-True
+>>> callable(megengine.onnx.load), callable(megengine.onnx.export)
+(True, True)
 
 It needs the ``onnx`` package: ``pip install openmge[onnx]``.
 """
@@ -14,6 +14,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("megengine.onnx needs the onnx package: pip install openmge[onnx]") from error
 
+from .exporter import export
 from .importer import ONNXModule, load
 
-__all__ = ["ONNXModule", "load"]
+__all__ = ["ONNXModule", "export", "load"]
