@@ -7,6 +7,7 @@
 
 #include "bindings/tensor.h"
 #include "core/dispatch/dispatch.h"
+#include "core/graph/symbol.h"
 #include "core/ops/creation/creation.h"
 #include "core/ops/elementwise/elementwise.h"
 #include "core/ops/shape/shape.h"
@@ -18,7 +19,10 @@ namespace {
 constexpr const char* kName = "Tensor index";
 
 bool tracing() { return dispatch_state().trace != nullptr; }
-bool nothing_records() { return !tracing() && dispatch_state().tapes.empty(); }
+bool nothing_records() {
+  return !tracing() && dispatch_state().tapes.empty() &&
+         !symbols_in_use.load(std::memory_order_relaxed);
+}
 
 // ---- reading an expression
 // ------------------------------------------------------------------------

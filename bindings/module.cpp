@@ -1,3 +1,4 @@
+#include "bindings/symbol.h"
 #include "bindings/tensor.h"
 
 NB_MODULE(_core, m) {
@@ -7,6 +8,7 @@ NB_MODULE(_core, m) {
   bind_runtime(m);
   bind_random(m);
   bind_graph(m);
+  bind_symbol(m);
   bind_trace(m);
   bind_convert(m);
   bind_tensor(m);

@@ -2,6 +2,7 @@
 // call costs.
 #include "bindings/tensor.h"
 #include "core/dispatch/dispatch.h"
+#include "core/graph/symbol.h"
 #include "core/ops/elementwise/elementwise.h"
 #include "core/tensor/fill.h"
 
@@ -12,7 +13,7 @@ using Mode = Elemwise::Mode;
 
 bool layers_off() {
   const DispatchState& s = dispatch_state();
-  return !s.amp && !s.trace && s.tapes.empty();
+  return !s.amp && !s.trace && s.tapes.empty() && !symbols_in_use.load(std::memory_order_relaxed);
 }
 
 // How a mode wants its operands.

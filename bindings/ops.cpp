@@ -321,6 +321,12 @@ void bind_ops(nb::module_& m) {
   m.def("apply_in_place", &apply_in_place,
         "Sets dest to the only output of op(dest, *others); returns dest.");
   m.def(
+      "op_kind", [](nb::handle op) { return op_from_python(op.ptr())->name(); }, nb::arg("op"),
+      "The name of the kind of an op: the class in builtin that makes it.");
+  m.def(
+      "op_fields", [](nb::handle op) { return fields_to_python(*op_from_python(op.ptr())); },
+      nb::arg("op"), "The attributes of an op by name.");
+  m.def(
       "prefer_decompositions", [](bool on) { dispatch_state().prefer_decompositions = on; },
       nb::arg("on"),
       "Whether ops that have a decomposition run it instead of their kernel (for tests).");

@@ -2,6 +2,7 @@
 // their own.
 #include "bindings/tensor.h"
 
+#include "bindings/symbol.h"
 #include "core/dispatch/dispatch.h"
 #include "core/kernels/cpu/copy.h"
 #include "core/ops/elementwise/elementwise.h"
@@ -13,11 +14,18 @@ namespace mge::py {
 PyTypeObject* tensor_base = nullptr;
 PyTypeObject* tensor_class = nullptr;
 
-PyObject* wrap(Value v) {
-  nb::object o = nb::inst_alloc(nb::handle(reinterpret_cast<PyObject*>(tensor_class)));
+nb::object wrapped_as(PyTypeObject* type, Value v) {
+  nb::object o = nb::inst_alloc(nb::handle(reinterpret_cast<PyObject*>(type)));
   new (nb::inst_ptr<PyTensor>(o)) PyTensor(std::move(v));
   nb::inst_mark_ready(o);
-  return o.release().ptr();
+  return o;
+}
+
+PyObject* wrap(Value v) {
+  if (!v.impl()->storage) [[unlikely]] {
+    if (const Symbol* symbol = symbol_of(v)) return wrap_symbol(v, *symbol);
+  }
+  return wrapped_as(tensor_class, std::move(v)).release().ptr();
 }
 
 const Value& value_of(const char* op, PyObject* o) {

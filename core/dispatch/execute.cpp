@@ -2,6 +2,7 @@
 
 #include "core/dispatch/dispatch.h"
 #include "core/dispatch/kernel.h"
+#include "core/graph/symbol.h"
 #include "core/graph/trace.h"
 
 namespace mge {
@@ -56,6 +57,9 @@ Values decompose_checked(const Op& op, const Values& inputs) {
 }
 
 Values execute(const OpRef& op, Values& inputs) {
+  if (symbols_in_use.load(std::memory_order_relaxed) && has_symbols(inputs)) [[unlikely]] {
+    return execute_on_symbols(op, inputs);
+  }
   TraceSession* trace = dispatch_state().trace;
   if (trace) [[unlikely]]
     return trace->execute(op, inputs);

@@ -37,6 +37,11 @@ void set_trace_host(const TraceHost& host) { trace_host = host; }
 void materialize(const ValueImpl& v) {
   if (current_session && current_session->made(v)) current_session->flush();
   if (!v.storage) {
+    if (v.companion) {
+      fail_runtime(
+          "Network",
+          "this value of a graph that is edited has no contents; dump the graph and run it");
+    }
     throw TraceError(
         "trace: expected a value that was computed: the call that should have computed this one "
         "failed, or runs on another thread; there, read it before it is handed on");

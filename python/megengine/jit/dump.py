@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
@@ -88,7 +88,7 @@ def check_unsupported(
     resize_input: bool,
     input_transform: Any,
     dump_format: Any,
-    others: Iterable[str],
+    others: Mapping[str, Any],
 ) -> None:
     """Raises for arguments of ``trace.dump`` that ask for what there is not."""
     if input_data is not None or input_transform is not None or resize_input:
@@ -101,14 +101,20 @@ def check_unsupported(
             f"trace.dump: expected dump_format=None, got {dump_format!r}: files in MegEngine's own "
             "formats are not written"
         )
-    for name in others:
+    check_options("trace.dump", others)
+
+
+def check_options(caller: str, options: Mapping[str, Any]) -> None:
+    """Raises for options of the reference's optimisation that are unknown or change numbers."""
+    for name, value in options.items():
         if name in _PRECISIONS:
-            raise NotImplementedError(
-                f"trace.dump: {name} is not supported; trace the function under amp.autocast, or "
-                "with a float16 module"
-            )
-        if name not in _LAYOUTS:
-            raise ValueError(f"trace.dump: unknown option '{name}'")
+            if value:
+                raise NotImplementedError(
+                    f"{caller}: {name} is not supported; trace the function under amp.autocast, "
+                    "or with a float16 module"
+                )
+        elif name not in _LAYOUTS:
+            raise ValueError(f"{caller}: unknown option '{name}'")
 
 
 # ---- the record --------------------------------------------------------------------------------
@@ -283,7 +289,7 @@ def _batch(
 # ---- the file ----------------------------------------------------------------------------------
 
 
-def _write_strip_info(
+def write_strip_info(
     graph: Graph, file: str | os.PathLike[str], append: bool, checksum: int
 ) -> None:
     """Which ops, modes and dtypes the graph needs, for builds that leave the others out."""
@@ -337,7 +343,7 @@ def dump(
     )
     sizes = save(dumped, file, append=options.append, metadata=options.enable_metadata)
     if options.strip_info_file is not None:
-        _write_strip_info(graph, options.strip_info_file, options.append_json, sizes.checksum)
+        write_strip_info(graph, options.strip_info_file, options.append_json, sizes.checksum)
     used = {i for node in graph.nodes for i in node.inputs} | set(graph.outputs)
     return CompGraphDumpResult(
         nr_opr=len(graph.nodes) + len(used & recording.captured.keys()) + len(inputs),

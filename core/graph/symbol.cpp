@@ -1,0 +1,91 @@
+#include "core/graph/symbol.h"
+
+#include <cstring>
+
+#include "core/dispatch/dispatch.h"
+
+namespace mge {
+namespace {
+
+Value output_of(std::shared_ptr<const SymbolicCall> call, std::uint32_t output) {
+  Value v = Value::pending(call->outputs[output]);
+  v.impl()->companion = std::make_unique<Symbol>(std::move(call), output);
+  return v;
+}
+
+// Zeros of any shape in the memory of one.
+Value stand_in(const Spec& spec) {
+  Spec one(spec.dtype, {});
+  one.device = spec.device;
+  const Value zero = Value::empty(one);
+  std::memset(zero.mut().data, 0, static_cast<std::size_t>(size_of(spec.dtype)));
+  Strides strides;
+  for (int i = 0; i < spec.ndim(); ++i) strides.push_back(0);
+  return zero.alias(spec.shape, strides);
+}
+
+Specs specs_of(const Values& values) {
+  Specs specs;
+  for (const Value& v : values) specs.push_back(v.spec());
+  return specs;
+}
+
+// Ops without a rule for shapes (views, indexing) run on stand-ins; their cost is that of a view.
+Specs infer(const OpRef& op, const Values& inputs) {
+  if (op->type->infer) return op->type->infer(*op, specs_of(inputs));
+  Values operands;
+  for (const Value& v : inputs) operands.push_back(symbol_of(v) ? stand_in(v.spec()) : v);
+  PauseGrad pause;
+  return specs_of(execute_now(op, operands));
+}
+
+}  // namespace
+
+std::atomic<bool> symbols_in_use{false};
+
+Value make_symbol(const Spec& spec) {
+  symbols_in_use.store(true, std::memory_order_relaxed);
+  return output_of(std::make_shared<SymbolicCall>(
+                       SymbolicCall{next_track_serial(), OpRef(), Values(), Specs{spec}}),
+                   0);
+}
+
+Value symbol_beside(const Symbol& symbol, std::uint32_t output) {
+  return output_of(symbol.call, output);
+}
+
+const Symbol* symbol_of(const Value& v) {
+  const ValueImpl& impl = *v.impl();
+  return impl.storage ? nullptr : dynamic_cast<const Symbol*>(impl.companion.get());
+}
+
+bool has_symbols(const Values& inputs) {
+  for (const Value& v : inputs) {
+    if (symbol_of(v)) return true;
+  }
+  return false;
+}
+
+Values execute_on_symbols(const OpRef& op, const Values& inputs) {
+  const OpType& type = *op->type;
+  if (type.traits.by_contents) {
+    fail_type(op->name(),
+              "expected inputs with contents, got symbols: the shapes of the results depend on "
+              "what the inputs hold, which a graph that is edited does not know");
+  }
+  if (goes_by_parts(*op, inputs)) return type.decompose_complex(*op, inputs);
+  Specs specs = infer(op, inputs);
+  for (Spec& spec : specs) {
+    spec.strides = row_major(spec.shape);
+    if (!inputs.empty()) spec.device = inputs[0].device();
+  }
+  const auto call = std::make_shared<const SymbolicCall>(
+      SymbolicCall{next_track_serial(), op, inputs, std::move(specs)});
+  Values outputs;
+  for (std::size_t i = 0; i < call->outputs.size(); ++i) {
+    outputs.push_back(output_of(call, static_cast<std::uint32_t>(i)));
+  }
+  return outputs;
+}
+
+}  // namespace mge
