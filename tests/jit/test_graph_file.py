@@ -19,7 +19,7 @@ import megengine.functional as F
 import megengine.module as M
 from megengine._core import Executable, Graph
 from megengine.jit import graph_file
-from megengine.jit.graph_file import Batch, DumpedGraph, load, save
+from megengine.jit.graph_file import Axis, Batch, DumpedGraph, load, save
 from megengine.jit.recording import record
 
 T = mge.tensor
@@ -118,11 +118,13 @@ def test_weights_are_aligned_and_names_stay_unchanged() -> None:
             assert value.constant.numpy().ctypes.data % 64 == 0
 
 
-def test_batch_comes_back() -> None:
+def test_sizes_come_back() -> None:
     model = dumped(lambda x: x.reshape(2, -1) + 1, T(np.ones((2, 3, 4))))
     (node,) = [i for i, n in enumerate(model.graph.nodes) if n.kind == "Reshape"]
     model.batch = Batch(2, [0], {(node, "shape"): [1, 0]}, "no reason")
-    assert load(io.BytesIO(file_bytes(model))).batch == model.batch
+    model.axes = [Axis(1, 3, [0], 3), Axis(2, 4, [0], 4, {(node, "shape"): [0, -1]}, "none")]
+    back = load(io.BytesIO(file_bytes(model)))
+    assert (back.batch, back.axes) == (model.batch, model.axes)
 
 
 def test_several_in_one_file(tmp_path: Path) -> None:
@@ -290,6 +292,8 @@ def test_every_altered_byte() -> None:
         (lambda m: setattr(m, "user_info", b"junk"), "user_info cannot be read"),
         (lambda m: setattr(m.batch, "size", 2) or m.batch.inputs.append(0), "no batch of 2"),
         (lambda m: m.batch.inputs.append(7), "input 7 has no batch of 0"),
+        (lambda m: m.axes.add(axis=0, size=1, inputs=[0], step=1), "axis 0 of input 0 has no size"),
+        (lambda m: m.axes.add(axis=1, size=1, inputs=[0], step=1), "axis 1 of input 0 has no size"),
         (lambda m: m.batch.slopes.add(node=9, field="a"), "there is no node 9"),
         (lambda m: m.batch.slopes.add(node=0, field="a", numbers=[1]), "has 0 numbers"),
         (lambda m: m.batch.slopes.add(node=0, field="a"), "has 0 numbers"),

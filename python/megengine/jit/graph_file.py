@@ -27,7 +27,7 @@ from ..core._imperative_rt.core2 import apply
 from ..core.ops import builtin
 from ..version import __version__
 
-__all__ = ["Batch", "DumpedGraph", "FileSizes", "load", "save"]
+__all__ = ["Axis", "Batch", "DumpedGraph", "FileSizes", "load", "save"]
 
 MAGIC = b"\x89OMGE\r\n\n"  # cut or converted line ends are found out, as in PNG
 VERSION = 1
@@ -56,6 +56,27 @@ class Batch:
 
 
 @dataclass
+class Axis:
+    """How a graph changes with the size of another axis of its inputs.
+
+    Args:
+        axis: which one, 1 or more.
+        size: the size that it was recorded with.
+        inputs: positions among the inputs that have this size there.
+        step: how much larger it was in the second record.
+        growth: by index of a node and name of a field, how much larger its numbers were then.
+        refusal: why no other size will do; empty where others do.
+    """
+
+    axis: int
+    size: int
+    inputs: list[int]
+    step: int
+    growth: dict[tuple[int, str], list[int]] = field(default_factory=dict)
+    refusal: str = ""
+
+
+@dataclass
 class DumpedGraph:
     """A graph with its constants, and the names of its values.
 
@@ -66,6 +87,7 @@ class DumpedGraph:
         output_names: a name for each output of the graph.
         value_names: names of other values (weights above all), by id.
         batch: how it takes other batch sizes, where that is known.
+        axes: how it takes other sizes of other axes, where that is known.
         user_info: what the user wants to keep with it: numbers, text, arrays, containers of them.
         metadata: what wrote it, and when it was read from a file, the version of the format.
     """
@@ -76,6 +98,7 @@ class DumpedGraph:
     output_names: list[str]
     value_names: dict[int, str] = field(default_factory=dict)
     batch: Batch | None = None
+    axes: list[Axis] = field(default_factory=list)
     user_info: Any = None
     metadata: dict[str, str] = field(default_factory=dict)
     memory: FileMemory | None = None
@@ -146,6 +169,15 @@ def _messages() -> SimpleNamespace:
         ("refusal", 4, text, False),
     )
     message(
+        "Axis",
+        ("axis", 1, whole, False),
+        ("size", 2, whole, False),
+        ("inputs", 3, whole, True),
+        ("step", 4, whole, False),
+        ("growth", 5, "Slope", True),
+        ("refusal", 6, text, False),
+    )
+    message(
         "Graph",
         ("text", 1, text, False),
         ("inputs", 2, "Name", True),
@@ -155,10 +187,11 @@ def _messages() -> SimpleNamespace:
         ("batch", 6, "Batch", False),
         ("user_info", 7, data, False),
         ("metadata", 8, "Entry", True),
+        ("axes", 9, "Axis", True),
     )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    names = ("Name", "Weight", "Entry", "Slope", "Batch", "Graph")
+    names = ("Name", "Weight", "Entry", "Slope", "Batch", "Axis", "Graph")
     made = [
         message_factory.GetMessageClass(pool.FindMessageTypeByName(f"openmge.{n}")) for n in names
     ]
@@ -233,6 +266,12 @@ def _header(dumped: DumpedGraph, text: str, offsets: dict[int, int]) -> bytes:
         graph.batch.inputs.extend(dumped.batch.inputs)
         for (node, label), numbers in dumped.batch.slopes.items():
             graph.batch.slopes.add(node=node, field=label, numbers=numbers)
+    for axis in dumped.axes:
+        added = graph.axes.add(
+            axis=axis.axis, size=axis.size, inputs=axis.inputs, step=axis.step, refusal=axis.refusal
+        )
+        for (node, label), numbers in axis.growth.items():
+            added.growth.add(node=node, field=label, numbers=numbers)
     if dumped.user_info is not None:
         info = io.BytesIO()
         serialization.save(dumped.user_info, info)
@@ -408,21 +447,43 @@ def _constants(message: Any, memory: FileMemory, begin: int, end: int) -> dict[i
     return out
 
 
+def _changes(graph: Graph, message: Any) -> dict[tuple[int, str], list[int]]:
+    out = {}
+    for change in message:
+        numbers = _numbers(graph, change.node, change.field)
+        if not numbers or len(numbers) != len(change.numbers):
+            raise _damaged(
+                f"field '{change.field}' of node {change.node} has {len(numbers)} numbers"
+            )
+        out[change.node, change.field] = list(change.numbers)
+    return out
+
+
 def _batch(message: Any, graph: Graph, inputs: list[int]) -> Batch | None:
     if not message.HasField("batch"):
         return None
     batch = message.batch
-    fields = {}
-    for slope in batch.slopes:
-        numbers = _numbers(graph, slope.node, slope.field)
-        if not numbers or len(numbers) != len(slope.numbers):
-            raise _damaged(f"field '{slope.field}' of node {slope.node} has {len(numbers)} numbers")
-        fields[slope.node, slope.field] = list(slope.numbers)
     for position in batch.inputs:
         shape = graph.values[inputs[position]].shape if position < len(inputs) else ()
         if not shape or shape[0] != batch.size:
             raise _damaged(f"input {position} has no batch of {batch.size}")
-    return Batch(batch.size, list(batch.inputs), fields, batch.refusal)
+    return Batch(batch.size, list(batch.inputs), _changes(graph, batch.slopes), batch.refusal)
+
+
+def _axes(message: Any, graph: Graph, inputs: list[int]) -> list[Axis]:
+    out = []
+    taken = set()
+    for axis in message.axes:
+        for position in axis.inputs:
+            shape = graph.values[inputs[position]].shape if position < len(inputs) else ()
+            if not 0 < axis.axis < len(shape) or shape[axis.axis] != axis.size or axis.step == 0:
+                raise _damaged(f"axis {axis.axis} of input {position} has no size of {axis.size}")
+            if (axis.axis, position) in taken:
+                raise _damaged(f"axis {axis.axis} of input {position} is there twice")
+            taken.add((axis.axis, position))
+        growth = _changes(graph, axis.growth)
+        out.append(Axis(axis.axis, axis.size, list(axis.inputs), axis.step, growth, axis.refusal))
+    return out
 
 
 def numbers_of(value: Any) -> list[int]:
@@ -473,6 +534,7 @@ def _parse(memory: FileMemory) -> tuple[DumpedGraph, int]:
         list(message.outputs),
         names,
         _batch(message, graph, inputs),
+        _axes(message, graph, inputs),
         _user_info(message.user_info),
         {entry.key: entry.value for entry in message.metadata},
         memory,

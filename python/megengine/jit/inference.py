@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
@@ -36,17 +37,64 @@ def with_outputs(dumped: DumpedGraph, wanted: Sequence[str]) -> None:
     dumped.output_names = list(wanted)
 
 
-def grown(value: Any, slopes: list[int], more: int) -> Any:
-    """A field for another batch size."""
-    numbers = [n + slope * more for n, slope in zip(numbers_of(value), slopes, strict=True)]
-    return tuple(numbers) if isinstance(value, tuple) else numbers[0]
+@dataclass
+class Change:
+    """A size that differs from the recorded one: what it does to numbers of fields.
+
+    Args:
+        what: the size in words.
+        by: the difference.
+        step: the difference that `growth` is for.
+        growth: by index of a node and name of a field, how much larger its numbers are.
+    """
+
+    what: str
+    by: int
+    step: int
+    growth: dict[tuple[int, str], list[int]]
+
+
+def fields_after(graph: Graph, changes: list[Change]) -> dict[int, dict[str, Any]]:
+    """Fields that take other values after changes of sizes, by index of the node.
+
+    Raises:
+        ValueError: where a size is none that its numbers follow.
+    """
+    nodes = graph.nodes if changes else []
+    numbers: dict[tuple[int, str], list[int]] = {}
+    grown: set[tuple[int, str, int]] = set()
+    for change in changes:
+        for (index, name), growth in change.growth.items():
+            node = nodes[index]
+            new = numbers.setdefault((index, name), numbers_of(node.fields[name]))
+            for i, step in enumerate(growth):
+                if step and (index, name, i) in grown:
+                    raise ValueError(
+                        f"GraphInference: field '{name}' of op {index}, {node.op}, depends on "
+                        f"several sizes; {change.what} must be that of the record when another "
+                        "one differs"
+                    )
+                if step * change.by % change.step:
+                    raise ValueError(
+                        f"GraphInference: {change.what} differs from that of the record by "
+                        f"{change.by}, which op {index}, {node.op}, does not follow"
+                    )
+                new[i] += step * change.by // change.step
+                if step:
+                    grown.add((index, name, i))
+    out: dict[int, dict[str, Any]] = {}
+    for (index, name), new in numbers.items():
+        one = isinstance(nodes[index].fields[name], int)
+        out.setdefault(index, {})[name] = new[0] if one else tuple(new)
+    return out
 
 
 class GraphInference:
     """Runs a graph from a file that ``trace.dump`` wrote.
 
     The graph is optimised when it is loaded. It runs with the shapes that it was recorded with, and
-    with other batch sizes where its ops follow; the first run with another size takes longer.
+    with other batch sizes, image sizes, lengths, where ``trace.dump`` found that the function takes
+    them; the first run with other sizes takes longer.
 
     Args:
         file: the name of a file, or a file open for reading bytes.
@@ -195,58 +243,65 @@ class GraphInference:
         self._programs.move_to_end(shapes)
         return found
 
-    def _more(self, tensors: tuple[Tensor, ...]) -> int:
-        """How much larger the batch is than the one that was recorded.
+    def _check_shapes(self, tensors: tuple[Tensor, ...]) -> None:
+        """Raises for shapes that the graph does not take."""
+        dumped = self._dumped
+        free = {(0, i): dumped.batch.refusal for i in dumped.batch.inputs} if dumped.batch else {}
+        for axis in dumped.axes:
+            free |= {(axis.axis, i): axis.refusal for i in axis.inputs}
+        for i, (tensor, (_, shape, _)) in enumerate(zip(tensors, self._specs, strict=True)):
+            got = tensor.shape
+            wrong = [k for k in range(min(len(got), len(shape))) if got[k] != shape[k]]
+            if len(got) == len(shape) and all(free.get((k, i)) == "" for k in wrong):
+                continue
+            text = ", ".join(
+                "any number" if free.get((k, i)) == "" else str(n) for k, n in enumerate(shape)
+            )
+            reasons = [free[k, i] for k in wrong if free.get((k, i))]
+            raise ValueError(
+                f"GraphInference: expected input '{dumped.input_names[i]}' of shape "
+                f"({text}{',' if len(shape) == 1 else ''}), got {got}"
+                + "".join(f": {reason}" for reason in reasons)
+            )
+
+    def _changes(self, tensors: tuple[Tensor, ...]) -> list[Change]:
+        """The sizes that differ from those of the record.
 
         Raises:
             ValueError: for shapes that the graph does not take.
         """
-        batch = self._dumped.batch
-        names = self._dumped.input_names
-        sizes = set()
-        for i, (tensor, (_, shape, _)) in enumerate(zip(tensors, self._specs, strict=True)):
-            got = tensor.shape
-            if got == shape:
-                sizes |= {got[0]} if batch is not None and i in batch.inputs else set()
-                continue
-            free = batch is not None and i in batch.inputs
-            if not free or len(got) != len(shape) or got[1:] != shape[1:]:
-                wanted = ("any number", *shape[1:]) if free else shape
-                text = ", ".join(map(str, wanted)) + ("," if len(wanted) == 1 else "")
+        self._check_shapes(tensors)
+        dumped = self._dumped
+        axes = [(a.axis, a.size, a.inputs, a.step, a.growth) for a in dumped.axes]
+        if dumped.batch is not None:
+            axes.insert(0, (0, dumped.batch.size, dumped.batch.inputs, 1, dumped.batch.slopes))
+        out = []
+        for axis, size, inputs, step, growth in axes:
+            sizes = {tensors[i].shape[axis] for i in inputs} or {size}
+            if len(sizes) > 1 and growth:
                 raise ValueError(
-                    f"GraphInference: expected input '{names[i]}' of shape ({text}), got {got}"
+                    f"GraphInference: expected one size in axis {axis} of all inputs, got "
+                    f"{sorted(sizes)}"
                 )
-            sizes.add(got[0])
-        if batch is None or sizes <= {batch.size}:
-            return 0
-        if batch.refusal:
-            raise ValueError(
-                f"GraphInference: this graph takes a batch of {batch.size} alone: {batch.refusal}"
-            )
-        if len(sizes) > 1 and batch.slopes:
-            raise ValueError(
-                f"GraphInference: expected one batch size in all inputs, got {sorted(sizes)}"
-            )
-        return max(sizes) - batch.size
+            if sizes != {size}:
+                what = f"the size of axis {axis}" if axis else "the batch size"
+                out.append(Change(what, max(sizes) - size, step, growth))
+        return out
 
     def _replay(self, *tensors: Tensor) -> list[Tensor]:
-        """Runs the graph op by op, with inputs of any batch size."""
-        dumped, more = self._dumped, self._more(tensors)
+        """Runs the graph op by op, with inputs of any sizes that it takes."""
+        dumped = self._dumped
         graph: Graph = dumped.graph
+        changed = fields_after(graph, self._changes(tensors))
         values: dict[int, Any] = {
             i: v.constant for i, v in enumerate(graph.values) if v.constant is not None
         }
         values |= dict(zip(dumped.inputs, tensors, strict=True))
-        slopes = dumped.batch.slopes if dumped.batch is not None else {}
-        changes: dict[int, list[tuple[str, list[int]]]] = {}
-        for (index, name), numbers in slopes.items():
-            changes.setdefault(index, []).append((name, numbers))
         for index, node in enumerate(graph.nodes):
             op = node.op
-            if more:
-                for name, numbers in changes.get(index, ()):
-                    op._set_field(name, grown(node.fields[name], numbers, more))
             try:
+                for name, value in changed.get(index, {}).items():
+                    op._set_field(name, value)
                 made = apply(op, *(values[i] for i in node.inputs))
             except (ValueError, TypeError, IndexError, RuntimeError) as error:
                 raise ValueError(f"GraphInference: op {index}, {op}: {error}") from error

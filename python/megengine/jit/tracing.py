@@ -370,9 +370,10 @@ class trace:  # noqa: N801 - the name that programs use
 
         The function is called again, with the arguments of its last call, and what it does then is
         what the file holds: its ops, with the parameters and other Tensors from outside as
-        constants. It is called once more with one row more in the batch, so that the file can be
-        run with other batch sizes; where that does not work, running it with another one raises an
-        error that says why. The graph is written as it is, and optimised when it is loaded.
+        constants. It is called once more with one row more in the batch, and for each other axis
+        with twice as many elements, so that the file can be run with other sizes; where that does
+        not work, running it with another size raises an error that says why. The graph is written
+        as it is, and optimised when it is loaded.
 
         Args:
             file: the name of a file, which is written aside and renamed, or a file open for writing
