@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "bindings/tensor.h"
+#include "core/graph/liveness.h"
 #include "core/graph/program.h"
 #include "core/graph/verify.h"
 #include "core/runtime/file_memory.h"
@@ -93,6 +94,18 @@ nb::tuple renumbered(const Graph& g, const std::vector<ValueId>& keep) {
     if (to[id] != kNoValue) ids[nb::int_(id)] = to[id];
   }
   return nb::make_tuple(std::move(out), ids);
+}
+
+nb::list buffers(const Graph& g) {
+  const Liveness liveness(g);
+  nb::list out;
+  for (ValueId id = 0; id < g.values.size(); ++id) {
+    const Liveness::Buffer& b = liveness.buffers[id];
+    if (b.end > b.begin && b.bytes > 0) {
+      out.append(nb::make_tuple(id, b.bytes, b.begin, b.end));
+    }
+  }
+  return out;
 }
 
 // The bytes of a file, of which Tensors are parts without a copy.
@@ -244,6 +257,8 @@ void bind_graph(nb::module_& m) {
            "A new value; returns its id.")
       .def("set_constant", &set_constant, nb::arg("id"), nb::arg("tensor"))
       .def("add_node", &add_node, nb::arg("op"), nb::arg("inputs"), nb::arg("outputs"))
+      .def("buffers", &buffers,
+           "(value, bytes, first node, node after the last) of each buffer that the nodes make.")
       .def("renumbered", &renumbered, nb::arg("keep"),
            "The same graph with dense ids, those in `keep` first, and the new ids by the old ones.")
       .def("verify", [](const Graph& g) { verify(g, ErrorKind::value, "building it by hand"); })

@@ -156,6 +156,13 @@ class Tracer {
     for (const auto& way : ways()) out.append(way->graph.text());
     return out;
   }
+  nb::list programs() const {
+    nb::list out;
+    for (const auto& function : functions_.all()) {
+      for (const auto& stretch : function->stretches()) out.append(stretch->program.graph());
+    }
+    return out;
+  }
   nb::object last_graph() const {
     const auto all = ways();
     return all.empty() ? nb::none() : nb::cast(all.front()->graph);
@@ -269,6 +276,7 @@ void bind_trace(nb::module_& m) {
            "function(*args, **kwargs), traced.")
       .def("texts", &Tracer::texts, "A text for each way that the function took.")
       .def("last_graph", &Tracer::last_graph, "What the last call did; None before the first.")
+      .def("programs", &Tracer::programs, "The optimized graphs that calls have run.")
       .def("samples", &Tracer::samples,
            "Of the last call, for each op that ran: op, fields, kind, (dtype, shape) of inputs and "
            "of outputs, start and end in seconds. None without profiling.");

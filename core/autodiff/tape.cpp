@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/dispatch/dispatch.h"
+#include "core/ops/creation/creation.h"
 #include "core/ops/elementwise/elementwise.h"
 #include "core/ops/shape/shape.h"
 #include "core/tensor/fill.h"
@@ -34,7 +35,7 @@ bool in_mask(std::uint32_t mask, std::size_t i) { return i >= 32 || (mask >> i &
 
 }  // namespace
 
-Value GradArgs::dy_or_zeros(std::size_t i) const { return dy[i] ? dy[i] : full(out_specs[i], 0.0); }
+Value GradArgs::dy_or_zeros(std::size_t i) const { return dy[i] ? dy[i] : zeros(out_specs[i]); }
 
 Tape::Tape() : serial_(next_track_serial()) {}
 Tape::~Tape() { exit(); }

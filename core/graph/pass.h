@@ -22,6 +22,12 @@ void fuse_attention(Graph& graph);
 // Elementwise ops that feed one another become one.
 void fuse_elementwise(Graph& graph);
 
+// Values that are cheap to compute are computed twice where they would wait for their second use at
+// the peak of memory.
+void recompute_cheap_values(Graph& graph);
+// Steps of optimizers run as soon as their gradients are there.
+void update_early(Graph& graph);
+
 // All of them, in order.
 void optimize(Graph& graph);
 

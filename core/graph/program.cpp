@@ -36,7 +36,7 @@ Program::Program(Graph graph) : graph_(std::move(graph)) {
     // The last of several places in one node comes first here.
     for (std::size_t i = node.in.size(); i-- > 0;) {
       const ValueId id = node.in[i];
-      plan.last[i] = !graph_.values[id].external && !used[id];
+      plan.last[i] = !graph_.values[id].constant && !used[id];
       used[id] = true;
     }
   }
@@ -60,12 +60,12 @@ Values Program::run_node(const Graph::Node& node, Values& in, Profile* profile) 
   }
 }
 
-std::vector<Value> Program::run(const std::vector<Value>& env, Profile* profile) const {
+std::vector<Value> Program::run(std::vector<Value>& env, Profile* profile) const {
   PauseGrad pause;  // tapes have recorded these ops as they were called
-  std::vector<Value> values(graph_.values.size());
+  env.resize(graph_.values.size());
   const auto get = [&](ValueId id) -> const Value& {
-    const Graph::Entry& entry = graph_.values[id];
-    return !entry.external ? values[id] : entry.constant ? entry.constant : env[id];
+    const Value& constant = graph_.values[id].constant;
+    return constant ? constant : env[id];
   };
   for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
     const Graph::Node& node = graph_.nodes[n];
@@ -76,11 +76,19 @@ std::vector<Value> Program::run(const std::vector<Value>& env, Profile* profile)
       if (!plan.last[i]) in[i] = get(node.in[i]);
     }
     for (std::size_t i = 0; i < in.size(); ++i) {
-      if (plan.last[i]) in[i] = std::move(values[node.in[i]]);
+      if (plan.last[i]) in[i] = std::move(env[node.in[i]]);
     }
-    Values out = run_node(node, in, profile);
+    Values out;
+    try {
+      out = run_node(node, in, profile);
+    } catch (...) {
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        if (plan.last[i]) env[node.in[i]] = std::move(in[i]);
+      }
+      throw;
+    }
     for (std::size_t i = 0; i < out.size(); ++i) {
-      if (!plan.unused[i]) values[node.out[i]] = std::move(out[i]);
+      if (!plan.unused[i]) env[node.out[i]] = std::move(out[i]);
     }
   }
   std::vector<Value> results;

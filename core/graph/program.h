@@ -12,9 +12,11 @@ class Program {
  public:
   explicit Program(Graph graph);
 
-  // The outputs of the graph, in order. `env` holds by id what comes from outside; `profile`, if
+  // The outputs of the graph, in order. `env` holds by id what comes from outside; it is emptied as
+  // values are used for the last time, so that a buffer which only `env` holds may be written in
+  // place. Where an op raises, `env` is left with what was there before that op. `profile`, if
   // there is one, is told of each op.
-  std::vector<Value> run(const std::vector<Value>& env, Profile* profile = nullptr) const;
+  std::vector<Value> run(std::vector<Value>& env, Profile* profile = nullptr) const;
   // What runs.
   const Graph& graph() const { return graph_; }
   // Whether it has so much to do that other threads should go on meanwhile.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/dispatch/dispatch.h"
+#include "core/ops/optimizer_step/optimizer_step.h"
 
 namespace mge {
 namespace {
@@ -23,6 +24,34 @@ class Suspend {
 
 bool same_spec(const Spec& a, const Spec& b) {
   return a.dtype == b.dtype && a.shape == b.shape && a.strides == b.strides && a.device == b.device;
+}
+
+// Gives a pending value its contents.
+void fill(const Value& pending, const Value& made) {
+  ValueImpl& to = *pending.impl();
+  to.spec.strides = made.strides();
+  to.data = made.impl()->data;
+  to.storage = made.impl()->storage;
+}
+
+bool has_contents(const Value& v) { return v && v.impl()->storage; }
+
+// After an op has raised. Parameters and the state of optimizers hold pending values for steps that
+// did not run: they become what they were before, since an error must not cost the network.
+// `env` is what the run has left.
+void undo_steps(const Graph& graph, std::size_t begin, std::size_t end, std::vector<Value>& env,
+                const std::vector<ValueId>& live, const std::vector<Value>& waiting) {
+  for (std::size_t n = begin; n < end; ++n) {
+    const Graph::Node& node = graph.nodes[n];
+    if (node.op->type != &op_type<OptimizerStep>()) continue;
+    for (std::size_t i = 0; i < node.out.size(); ++i) {
+      const ValueId id = node.out[i];
+      if (!has_contents(env[id])) env[id] = env[node.in[kFirstStepped + i]];
+      const auto at = std::lower_bound(live.begin(), live.end(), id);
+      if (at == live.end() || *at != id || !has_contents(env[id])) continue;
+      fill(waiting[static_cast<std::size_t>(at - live.begin())], env[id]);
+    }
+  }
 }
 
 }  // namespace
@@ -58,6 +87,15 @@ void flush_trace() {
 std::vector<std::shared_ptr<TracedFunction::Way>> TracedFunction::ways() const {
   const std::lock_guard guard(lock_);
   return ways_;
+}
+
+std::vector<std::shared_ptr<const TracedFunction::Stretch>> TracedFunction::stretches() const {
+  const std::lock_guard guard(lock_);
+  std::vector<std::shared_ptr<const Stretch>> out;
+  for (const auto& way : ways_) {
+    out.insert(out.end(), way->stretches.begin(), way->stretches.end());
+  }
+  return out;
 }
 
 std::shared_ptr<TracedFunction::Way> TracedFunction::last_way() const {
@@ -357,23 +395,29 @@ void TraceSession::flush() {
   // Taken out, so that nothing but the program holds on to what it uses.
   std::vector<Value> env(env_.size());
   std::swap(env, env_);
+  std::vector<Value> waiting;
+  waiting.reserve(wanted.size());
+  for (const ValueId id : wanted) waiting.push_back(env[id]);
   std::vector<Value> results;
   const auto run = [&] { results = stretch->program.run(env, profile_); };
-  if (trace_host.unlocked && stretch->program.is_long()) {
-    trace_host.unlocked(run);
-  } else {
-    run();
+  try {
+    if (trace_host.unlocked && stretch->program.is_long()) {
+      trace_host.unlocked(run);
+    } else {
+      run();
+    }
+  } catch (...) {
+    undo_steps(graph, begin, next_, env, wanted, waiting);
+    throw;
   }
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    ValueImpl& pending = *env[wanted[i]].impl();
+    const ValueImpl& pending = *waiting[i].impl();
     const ValueImpl& made = *results[i].impl();
     if (made.spec.shape != pending.spec.shape || made.spec.dtype != pending.spec.dtype) {
       fail_runtime("trace", "expected a result of shape ", pending.spec.shape, ", got ",
                    made.spec.shape, ": an op's shape depends on contents and does not say so");
     }
-    pending.spec.strides = made.spec.strides;
-    pending.data = made.data;
-    pending.storage = made.storage;
+    fill(waiting[i], results[i]);
   }
 }
 

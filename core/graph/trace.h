@@ -62,6 +62,7 @@ class TracedFunction {
   };
   // The last one that was taken comes first.
   std::vector<std::shared_ptr<Way>> ways() const;
+  std::vector<std::shared_ptr<const Stretch>> stretches() const;
 
  private:
   friend class TraceSession;

@@ -239,10 +239,11 @@ class LargePool {
  private:
   static constexpr std::size_t kKeep = std::size_t{64} << 20;
 
-  // Blocks of at least a huge page are whole huge pages: the kernel then backs them without a
-  // fault for every 4 KB.
+  // Large blocks begin at a huge page, so that the kernel backs most of them without a fault for
+  // every 4 KB. They do not end at one: the activations of a network are a few MB each, and a huge
+  // page for the rest of each would be a third of its memory.
   static std::size_t round_up(std::size_t bytes) {
-    const std::size_t unit = bytes >= kHugePage      ? kHugePage
+    const std::size_t unit = bytes >= 32 * kHugePage ? kHugePage
                              : bytes >= (256u << 10) ? (64u << 10)
                                                      : 8192;
     return (bytes + unit - 1) / unit * unit;

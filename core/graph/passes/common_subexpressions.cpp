@@ -5,6 +5,8 @@
 
 namespace mge {
 
+constexpr std::int64_t kSmallConstant = 64;  // elements
+
 // Values are immutable, so that sharing them is safe.
 void merge_common_subexpressions(Graph& graph) {
   std::unordered_map<ValueId, ValueId> stands_for;
@@ -21,11 +23,19 @@ void merge_common_subexpressions(Graph& graph) {
       id = resolved(id);
       hash = hash * 1000003 + id;
     }
+    // What is made from nothing is made again rather than kept from one use to the next: that costs
+    // memory, and the uses often write into it.
+    const bool constant = node.in.empty() && !node.out.empty() &&
+                          graph.values[node.out[0]].spec.size() > kSmallConstant;
+    if (node.op->type->traits.random || constant) {
+      kept.push_back(std::move(node));
+      continue;
+    }
     bool merged = false;
     const auto [first, last] = by_hash.equal_range(hash);
     for (auto it = first; it != last && !merged; ++it) {
       const Graph::Node& other = kept[it->second];
-      if (node.op->type->traits.random || !same_op(node.op, other.op)) continue;
+      if (!same_op(node.op, other.op)) continue;
       if (!std::equal(node.in.begin(), node.in.end(), other.in.begin(), other.in.end())) continue;
       for (std::size_t i = 0; i < node.out.size(); ++i) stands_for[node.out[i]] = other.out[i];
       merged = true;

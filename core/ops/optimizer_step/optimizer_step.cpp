@@ -233,9 +233,11 @@ bool step_counts(StepRule rule) {
          rule == StepRule::adadelta || rule == StepRule::lamb;
 }
 
-void optimizer_step(const char* name, const StepOptions& options, std::span<const StepSlot> slots) {
-  flush_trace();  // gradients may be pending, and other threads cannot have them computed
-  for (const StepSlot& slot : slots) check(name, options, slot);
+namespace {
+
+// Takes the step at once. What a slot points to is replaced at the end; nothing raises after that
+// has begun.
+void step_now(const StepOptions& options, std::span<const StepSlot> slots) {
   std::vector<Job> jobs;
   jobs.reserve(slots.size());
   std::int64_t total = 0;
@@ -266,5 +268,80 @@ void optimizer_step(const char* name, const StepOptions& options, std::span<cons
     }
   }
 }
+
+OptimizerStep op_for(const StepOptions& o, bool low) {
+  return {o.rule, o.momentum, o.weight_decay,    o.beta1,        o.beta2,
+          o.eps,  o.lr_decay, o.bias_correction, o.always_adapt, low};
+}
+
+// What a slot holds, in the order of OptimizerStep's outputs.
+SmallVector<Value*, 4> stepped(const StepOptions& options, const StepSlot& slot) {
+  SmallVector<Value*, 4> out{slot.param};
+  for (int i = 0; i < step_states(options.rule); ++i) out.push_back(slot.state[i]);
+  if (slot.step) out.push_back(slot.step);
+  if (slot.low) out.push_back(slot.low);
+  return out;
+}
+
+void record_step(const StepOptions& options, std::span<const StepSlot> slots) {
+  if (slots.empty()) return;
+  Spec number(DType::float64, {});
+  number.device = slots[0].param->device();
+  const Value lr = full(number, options.lr);
+  const OpRef ops[2] = {make_op(op_for(options, false)), make_op(op_for(options, true))};
+  PauseGrad pause;
+  for (const StepSlot& slot : slots) {
+    const SmallVector<Value*, 4> places = stepped(options, slot);
+    Values in{lr, slot.grad}, out;
+    // Moved in, so that the step may be in place.
+    for (Value* v : places) in.push_back(std::move(*v));
+    try {
+      out = execute(ops[slot.low != nullptr], in);
+    } catch (...) {
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        *places[i] = std::move(in[kFirstStepped + i]);
+      }
+      throw;
+    }
+    for (std::size_t i = 0; i < out.size(); ++i) *places[i] = std::move(out[i]);
+  }
+}
+
+}  // namespace
+
+void optimizer_step(const char* name, const StepOptions& options, std::span<const StepSlot> slots) {
+  for (const StepSlot& slot : slots) check(name, options, slot);
+  if (dispatch_state().trace) {
+    record_step(options, slots);
+  } else {
+    flush_trace();  // gradients may be pending, and other threads cannot have them computed
+    step_now(options, slots);
+  }
+}
+
+Values execute(const OptimizerStep& op, Values& in) {
+  const char* name = "OptimizerStep";
+  const auto states = static_cast<std::size_t>(step_states(op.rule));
+  const std::size_t count = kFirstStepped + 1 + states + step_counts(op.rule) + op.low;
+  if (in.size() != count) fail_type(name, "expected ", count, " inputs, got ", in.size());
+  if (in[0].dtype() != DType::float64 || in[0].ndim() != 0) {
+    fail_type(name, "expected a float64 number as the learning rate, got ", in[0].dtype(),
+              " of shape ", in[0].shape());
+  }
+  const StepOptions options{
+      op.rule, *in[0].ptr<double>(), op.momentum,        op.weight_decay, op.beta1, op.beta2,
+      op.eps,  op.lr_decay,          op.bias_correction, op.always_adapt};
+  StepSlot slot{&in[kFirstStepped], in[1]};
+  std::size_t next = kFirstStepped + 1;
+  for (std::size_t i = 0; i < states; ++i) slot.state[i] = &in[next++];
+  if (step_counts(op.rule)) slot.step = &in[next++];
+  if (op.low) slot.low = &in[next++];
+  check(name, options, slot);
+  step_now(options, {&slot, 1});
+  Values out;
+  for (std::size_t i = kFirstStepped; i < count; ++i) out.push_back(std::move(in[i]));
+  return out;
+}
+REGISTER_OP(OptimizerStep);
 
 }  // namespace mge

@@ -5,9 +5,10 @@
 // has that dtype, whatever the parameter's own is.
 #pragma once
 
+#include <array>
 #include <span>
 
-#include "core/tensor/value.h"
+#include "core/op/op.h"
 
 namespace mge {
 
@@ -21,6 +22,12 @@ enum class StepRule : std::uint8_t {
   adadelta,  // a = mean of d^2;  u = d sqrt((b + eps) / (a + eps));  b = mean of u^2;  p -= lr u
   lamb,      // a, b = means of g and g^2;  u = a' / (sqrt(b') + eps) + weight_decay p;
              // p -= lr |p| / |u| u, with norms over the whole parameter
+};
+
+template <>
+struct EnumNames<StepRule> {
+  static constexpr auto names = std::to_array<const char*>(
+      {"SGD", "SGD_MOMENTUM", "SGD_NESTEROV", "ADAM", "ADAMW", "ADAGRAD", "ADADELTA", "LAMB"});
 };
 
 struct StepOptions {
@@ -51,6 +58,31 @@ struct StepSlot {
 };
 
 // Takes one step for all slots. Raises, with nothing changed, where shapes or dtypes do not fit.
+// A traced call records it, an OptimizerStep for each slot.
 void optimizer_step(const char* name, const StepOptions& options, std::span<const StepSlot> slots);
+
+// The step of one parameter as an op.
+//   (lr, grad, param, state ... [, step] [, low]) -> (param, state ... [, step] [, low])
+// lr is a float64 number: a schedule changes it, and a traced call should not be recorded anew
+// then. Each output stands in for an input from `param` on, in place where nobody else holds that
+// one.
+struct OptimizerStep {
+  StepRule rule = StepRule::sgd;
+  double momentum = 0, weight_decay = 0, beta1 = 0, beta2 = 0, eps = 0, lr_decay = 0;
+  bool bias_correction = true, always_adapt = false;
+  bool low = false;  // there is a copy of the parameter in a dtype of its own
+  static constexpr OpTraits traits{.name = "OptimizerStep", .differentiable = false};
+  static constexpr auto fields = field_list(
+      field("rule", &OptimizerStep::rule), field("momentum", &OptimizerStep::momentum),
+      field("weight_decay", &OptimizerStep::weight_decay), field("beta1", &OptimizerStep::beta1),
+      field("beta2", &OptimizerStep::beta2), field("eps", &OptimizerStep::eps),
+      field("lr_decay", &OptimizerStep::lr_decay),
+      field("bias_correction", &OptimizerStep::bias_correction),
+      field("always_adapt", &OptimizerStep::always_adapt), field("low", &OptimizerStep::low));
+};
+// The input that output 0 of an OptimizerStep stands in for; the others follow.
+inline constexpr std::size_t kFirstStepped = 2;
+Values execute(const OptimizerStep& op, Values& in);
+DECLARE_OP(OptimizerStep);
 
 }  // namespace mge
