@@ -29,7 +29,7 @@ def _source(out: int, size: int, scale: float, mode: str, roi: tuple[float, floa
     if mode == "pytorch_half_pixel":
         return (x + 0.5) / scale - 0.5 if out > 1 else np.zeros_like(x)
     if mode == "align_corners":
-        return x * (size - 1) / (length - 1) if out > 1 else np.zeros_like(x)
+        return x * (size - 1) / (out - 1) if out > 1 else np.zeros_like(x)
     if mode == "asymmetric":
         return x / scale
     if mode == "tf_half_pixel_for_nn":

@@ -14,7 +14,7 @@ from ...._core import call
 from ....core.ops import builtin
 from ....tensor import Tensor
 from ..registry import host, op
-from ..values import Array, dtype_of, is_float, shape_of, to_array, to_tensor
+from ..values import AnyTensor, Array, dtype_of, is_float, shape_of, to_array, to_tensor
 
 
 def like(result: Any, x: Tensor) -> Tensor:
@@ -204,10 +204,12 @@ def clip_by_attributes(
 
 
 @op("Clip", since=11)
-def clip(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
-    if min is not None:
-        x = F.maximum(x, min)
-    return x if max is None else F.minimum(x, max)
+def clip(x: Tensor, min: AnyTensor | None = None, max: AnyTensor | None = None) -> Tensor:
+    low, high = (b.item() if isinstance(b, np.ndarray) else b for b in (min, max))
+    if low is None or high is None or low > high:
+        x = x if low is None else F.maximum(x, low)
+        return x if high is None else F.minimum(x, high)
+    return F.clip(x, low, high)
 
 
 @host("Clip", since=11)
