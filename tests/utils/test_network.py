@@ -21,6 +21,7 @@ import megengine.utils.network_node as nodes
 from megengine import _core, jit
 from megengine._core import Executable, op_types
 from megengine.core.ops import builtin
+from megengine.core.tensor import megbrain_graph
 from megengine.jit import graph_file
 from megengine.jit.recording import record
 from megengine.utils.network import (
@@ -723,3 +724,27 @@ def test_costs() -> None:
     assert nodes.flops_batchmatmul(product, product.inputs, product.outputs) == 5 * 2 * 3 * 4
     turned = F.matmul(a.transpose(0, 2, 1), b, transpose_a=True).owner
     assert nodes.flops_matmul(turned, turned.inputs, turned.outputs) == 5 * 2 * 3 * 4
+
+
+# ---- the reference's older names -----------------------------------------------------------------
+
+
+def test_graphs_as_bytes() -> None:
+    module = Net()
+    net = loaded(module)
+    out, data = net.output_vars[0], net.get_var_by_name("data")
+    content, result = megbrain_graph.dump_graph({"prob": out, "twice": data * 2})
+    assert (result.inputs, result.outputs) == (["data"], ["prob", "twice"])
+    assert data.users == [net.get_opr_by_type(Conv)]  # the network is as it was
+    read = megbrain_graph.load_graph(io.BytesIO(content))
+    assert list(read.output_vars_dict) == ["prob", "twice"]
+    assert read.metadata.graph_modified is True
+    assert megbrain_graph.VarNode is nodes.VarNode
+    outputs = megbrain_graph.optimize_for_inference(read.output_vars_list)
+    megbrain_graph.set_priority_to_id(outputs)
+    first, second = read.graph.compile(outputs)(images())
+    close(first.numpy(), module(images()))
+    close(second.numpy(), images() * 2)
+    assert megbrain_graph.dump_graph([out])[1].outputs == ["prob"]
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        megbrain_graph.nothing  # noqa: B018

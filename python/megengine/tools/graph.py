@@ -2,6 +2,8 @@
 
 From a shell::
 
+    python -m megengine.tools.graph model.mge                  # ops, and a table of their costs
+    python -m megengine.tools.graph model.mge --svg model.svg  # a picture
     python -m megengine.tools.graph model.onnx --svg model.svg
 
 In a notebook, :func:`draw` shows the graph of a module, a function or a file.
@@ -11,14 +13,18 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from .._core import Graph
+from .._core import Executable, Graph
+from ..jit.graph_file import DumpedGraph, load
 from ..jit.recording import Recording, record
-from .diagram import Diagram, diagram_of, shape_text
+from ..utils.network import Network
+from ..utils.network_node import build_graph
+from .diagram import Diagram, diagram_of
 from .stats import op_rows, summary, table_text
 from .svg import to_svg
 
@@ -48,8 +54,11 @@ class Drawing:
         Path(path).write_text(self.svg, encoding="utf-8")
 
 
+Source = Graph | Recording | DumpedGraph | Network | str | os.PathLike[str]
+
+
 def draw(
-    source: Graph | Recording | str | os.PathLike[str] | Callable[..., Any],
+    source: Source | Callable[..., Any],
     *args: Any,
     optimized: bool = False,
     title: str | None = None,
@@ -58,8 +67,9 @@ def draw(
     """Draws a graph: ops from top to bottom, shapes beside the lines, weights inside their ops.
 
     Args:
-        source: a module or function, which is called with the arguments that follow; a graph or a
-            record of a call; or the name of an ONNX file.
+        source: a module or function, which is called with the arguments that follow; the name of
+            a file, dumped by ``trace.dump`` or in ONNX format; a
+            :class:`~megengine.utils.network.Network`; or a graph or record of a call.
         args: what the module or function is called with.
         optimized: whether to draw what runs, with ops fused, not what was written.
         title: what stands above the drawing; a name of the source without one.
@@ -67,6 +77,7 @@ def draw(
 
     Raises:
         TypeError: for any other source, or arguments for one that is not called.
+        ValueError: for a file that is damaged, or holds no graph.
 
     >>> import megengine as mge
     >>> import megengine.module as M
@@ -74,66 +85,119 @@ def draw(
     >>> picture.svg.startswith("<svg")
     True
     """
-    name = title
-    if isinstance(source, Graph | Recording | str | os.PathLike):
-        if args or kwargs:
-            raise TypeError(f"draw: expected no arguments for a {type(source).__name__}")
-    elif callable(source):
-        name = name if name is not None else getattr(source, "__name__", type(source).__name__)
-        source = record(source, *args, **kwargs)
-    else:
-        raise TypeError(
-            "draw: expected a module, a function, a Graph, a Recording or the name of a file, "
-            f"got {type(source).__name__}"
-        )
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        name = name if name is not None else path.stem
         if path.suffix == ".onnx":
             from .onnx_diagram import onnx_diagram
 
-            return Drawing(onnx_diagram(path, name))
-        raise ValueError(f"draw: expected an .onnx file, got {path}")
+            _no_arguments(source, args, kwargs)
+            return Drawing(onnx_diagram(path, title if title is not None else path.stem))
+    named = named_graph(source, *args, **kwargs)
+    name = title if title is not None else named.name
+    graph = named.graph
+    if optimized:
+        graph = Executable(graph, named.inputs).optimized()
+    return Drawing(diagram_of(graph, named.inputs, named.names, name, summary(op_rows(graph))))
+
+
+class NamedGraph(NamedTuple):
+    """A graph with its constants, and what is said about it.
+
+    Attributes:
+        graph: the graph.
+        inputs: ids of what it takes.
+        names: of values, by id.
+        name: of all of it.
+    """
+
+    graph: Graph
+    inputs: list[int]
+    names: dict[int, str]
+    name: str
+
+
+def named_graph(source: Source | Callable[..., Any], *args: Any, **kwargs: Any) -> NamedGraph:
+    """The graph of any source that :func:`draw` takes, but an ONNX file."""
+    if callable(source):
+        name = getattr(source, "__name__", type(source).__name__)
+        return named_graph(record(source, *args, **kwargs))._replace(name=name)
+    _no_arguments(source, args, kwargs)
+    if isinstance(source, Recording):
+        for i, tensor in source.captured.items():
+            source.graph.set_constant(i, tensor)
+        return NamedGraph(source.graph, source.inputs, source.names, "")
     if isinstance(source, Graph):
-        inputs = [i for i, v in enumerate(source.values) if v.external and v.constant is None]
-        source = Recording(source, inputs, {}, None)
-    return Drawing(_diagram(source, optimized, name or ""))
+        given = [i for i, v in enumerate(source.values) if v.external and v.constant is None]
+        return NamedGraph(source, given, {}, "")
+    if isinstance(source, Network):
+        built = build_graph(source.output_vars)
+        names = {built.ids[id(v)]: v.name for op in built.ops for v in op.outputs}
+        return NamedGraph(built.graph, [built.ids[id(v)] for v in built.inputs], names, "")
+    if isinstance(source, DumpedGraph):
+        names = dict(source.value_names)
+        names |= zip(source.graph.outputs, source.output_names, strict=True)
+        names |= zip(source.inputs, source.input_names, strict=True)
+        return NamedGraph(source.graph, source.inputs, names, "")
+    if isinstance(source, str | os.PathLike):
+        return named_graph(load(source))._replace(name=Path(source).stem)
+    raise TypeError(
+        "draw: expected a module, a function, a Network, a graph or the name of a file, got "
+        f"{type(source).__name__}"
+    )
 
 
-def _diagram(recording: Recording, optimized: bool, title: str) -> Diagram:
-    graph = recording.compile().optimized() if optimized else _with_constants(recording)
-    return diagram_of(graph, recording.inputs, recording.names, title, summary(op_rows(graph)))
+def _no_arguments(source: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if args or kwargs:
+        raise TypeError(f"draw: expected no arguments for a {type(source).__name__}")
 
 
-def _with_constants(recording: Recording) -> Graph:
-    for i, tensor in recording.captured.items():
-        recording.graph.set_constant(i, tensor)
-    return recording.graph
+def describe(source: Source | Callable[..., Any], *args: Any, **kwargs: Any) -> str:
+    """A graph as text: a line for each op, with names, then a table of what the ops cost.
 
+    Args:
+        source: see :func:`draw`; no ONNX file.
+        args: likewise.
+        kwargs: likewise.
 
-def describe(recording: Recording) -> str:
-    """A graph as text: inputs, a line for each op, outputs, and a table of what the ops cost."""
-    graph = _with_constants(recording)
-    names, values = recording.names, graph.values
-    lines = [f"input  %{i} {names.get(i, '')}  {shape_text(values[i])}" for i in recording.inputs]
-    lines += [graph.text().rstrip()]
-    lines += [f"output %{i} {names.get(i, '')}  {shape_text(values[i])}" for i in graph.outputs]
+    >>> import megengine as mge
+    >>> print(describe(lambda x: x * x, mge.tensor([1.0, 2.0])))
+    %0 = input : float32 (2,)
+    %1 = Elemwise(mode='MUL')(%0, %0) : float32 (2,)
+    return %1
+    <BLANKLINE>
+    op   number  parameters  multiply-adds  activations
+    mul       1           0              2          8 B
+    <BLANKLINE>
+    """
+    graph, _, names, _ = named_graph(source, *args, **kwargs)
+    lines = []
+    for line in graph.text().splitlines():
+        made = re.match(r"%(\d+)", line)
+        name = names.get(int(made[1])) if made else None
+        lines.append(f"{line}  # {name}" if name else line)
     return "\n".join([*lines, "", table_text(op_rows(graph)), ""])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """What ``python -m megengine.tools.graph`` runs."""
     parser = argparse.ArgumentParser(
-        prog="python -m megengine.tools.graph", description="Draws graphs of ops."
+        prog="python -m megengine.tools.graph", description="Prints and draws graphs of ops."
     )
-    parser.add_argument("file", type=Path, help="an .onnx file")
-    parser.add_argument(
-        "--svg", type=Path, metavar="OUT", required=True, help="draw it into this file"
-    )
+    parser.add_argument("file", type=Path, help="written by trace.dump, or an .onnx file")
+    parser.add_argument("--svg", type=Path, metavar="OUT", help="draw it into this file")
+    parser.add_argument("--optimized", action="store_true", help="draw what runs, with ops fused")
     options = parser.parse_args(arguments)
     if not options.file.exists():
         parser.error(f"there is no file {options.file}")
-    draw(options.file).save(options.svg)
+    if not options.svg and options.file.suffix == ".onnx":
+        parser.error("ONNX files are only drawn: give --svg")
+    try:
+        if options.svg:
+            draw(options.file, optimized=options.optimized).save(options.svg)
+        else:
+            sys.stdout.write(describe(options.file))
+    except ValueError as error:  # a damaged file, or one of another kind
+        parser.exit(1, f"{options.file}: {error}\n")
     return 0
 
 

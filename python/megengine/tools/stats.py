@@ -181,12 +181,17 @@ def _short(number: int, base: int = 1000) -> str:
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {units[0]}"
 
 
+def _bytes(number: int) -> str:
+    text = _short(number, 1024)
+    return text + ("B" if text[-1].isalpha() else " B")
+
+
 def summary(rows: Sequence[OpRow]) -> str:
     """One line about all of a graph."""
     total = [sum(column) for column in zip(*(r[1:] for r in rows), strict=True)] or [0] * 4
     return (
         f"{total[0]} ops, {_short(total[1])} parameters, {_short(total[2])} multiply-adds, "
-        f"{_short(total[3], 1024)}B of activations"
+        f"{_bytes(total[3])} of activations"
     )
 
 
@@ -203,8 +208,9 @@ def table_text(rows: Sequence[OpRow]) -> str:
         sums = (sum(column) for column in zip(*(r[1:] for r in rows), strict=True))
         lines.append(OpRow("total", *sums))
     for r in lines:
-        bytes_made = _short(r.activations, 1024) + "B"
-        cells.append([r.op, str(r.number), _short(r.parameters), _short(r.operations), bytes_made])
+        cells.append(
+            [r.op, str(r.number), _short(r.parameters), _short(r.operations), _bytes(r.activations)]
+        )
     widths = [max(len(row[i]) for row in cells) for i in range(5)]
     return "\n".join(
         "  ".join(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
-from .diagram import Box, Diagram
+from .diagram import Box, Diagram, kind_of
 from .layout import Layout, Route, layered
 
 __all__ = ["to_svg"]
@@ -26,6 +26,8 @@ KINDS = {
 FONT = "'Segoe UI', 'DejaVu Sans', Verdana, Helvetica, Arial, sans-serif"
 TITLE_SIZE, DETAIL_SIZE, LABEL_SIZE = 12.0, 10.0, 9.5
 TITLE_ROW, DETAIL_ROW = 22.0, 14.0
+PART_GAP = 3.0  # around the strips of a fused op
+MOST_PARTS = 12  # of a fused op that are shown
 PADDING = 10.0  # left and right of text in a box
 LABEL_OFFSET = 5.0  # from a line to the text beside it
 ROW_GAP = 46.0
@@ -79,6 +81,8 @@ def _labels(diagram: Diagram) -> list[str]:
 
 def _shape(box: Box, label: str) -> _Shape:
     strips = [_clipped(t) for t in box.parts or [box.title]]
+    if len(strips) > MOST_PARTS:
+        strips[MOST_PARTS - 1 :] = [f"{len(strips) - MOST_PARTS + 1} more"]
     details = [_clipped(t) for t in box.details]
     width = max(
         56.0,
@@ -86,6 +90,7 @@ def _shape(box: Box, label: str) -> _Shape:
         *(_text_width(t, DETAIL_SIZE) + 2 * PADDING for t in details),
     )
     height = TITLE_ROW * len(strips) + (DETAIL_ROW * len(details) + 6 if details else 0)
+    height += 2 * PART_GAP if box.parts else 0
     column = max(width, 2 * (LABEL_OFFSET + _text_width(label, LABEL_SIZE)))
     return _Shape(strips, details, width, height, column)
 
@@ -105,7 +110,8 @@ def to_svg(diagram: Diagram) -> str:
         (source, port, i) for i, box in enumerate(diagram.boxes) for source, port in box.inputs
     ]
     layout = layered([(s.column, s.height) for s in shapes], edges, ROW_GAP)
-    met = {box.kind for box in diagram.boxes}
+    met = {box.kind for box in diagram.boxes if not box.parts}
+    met |= {kind_of(part) for box in diagram.boxes for part in box.parts}
     legend = [(colour, said) for kind, (colour, said) in KINDS.items() if kind in met and said]
     head = _Head(diagram.title, diagram.summary, legend)
     width = max(layout.width, head.width) + 2 * MARGIN
@@ -172,33 +178,37 @@ class _Head:
 
 
 def _box(box: Box, shape: _Shape, x: float, y: float) -> str:
-    """A box with a coloured strip for its title, or for each part, above the details."""
+    """A box with its title on a coloured strip, or a strip for each part, above the details."""
     colour = KINDS[box.kind][0]
     left, top = x - shape.width / 2, y - shape.height / 2
     pill = box.kind in ("input", "output") and not shape.details
     radius = TITLE_ROW / 2 if pill else 5
+    solid = not (shape.details or box.parts)
+    border = "#30363d" if box.parts else colour
     out = [
         f'<g class="node" data-kind="{box.kind}"><title>{escape(box.note)}</title>'
         f'<rect class="box" x="{left:.1f}" y="{top:.1f}" width="{shape.width:.1f}" '
-        f'height="{shape.height:.1f}" rx="{radius}" fill="{"#fff" if shape.details else colour}" '
-        f'stroke="{colour}" stroke-width="{2.5 if box.parts else 1.2}"/>'
+        f'height="{shape.height:.1f}" rx="{radius}" fill="{colour if solid else "#fff"}" '
+        f'stroke="{border}" stroke-width="{1.8 if box.parts else 1.2}"/>'
     ]
-    strips = TITLE_ROW * len(shape.strips)
-    if shape.details:
-        out.append(
-            f'<path d="M{left:.1f} {top + strips:.1f}v{5 - strips:.1f}q0 -5 5 -5'
-            f'h{shape.width - 10:.1f}q5 0 5 5v{strips - 5:.1f}z" fill="{colour}"/>'
-        )
-    for i, text in enumerate(shape.strips):
-        row = top + i * TITLE_ROW
-        if i:
+    if box.parts:
+        for i, part in enumerate(shape.strips):
             out.append(
-                f'<path d="M{left:.1f} {row:.1f}h{shape.width:.1f}" stroke="#fff" '
-                'stroke-width="1.2"/>'
+                f'<rect x="{left + 4:.1f}" y="{top + 4 + i * TITLE_ROW:.1f}" '
+                f'width="{shape.width - 8:.1f}" height="{TITLE_ROW - 2}" rx="3" '
+                f'fill="{KINDS[kind_of(part)][0]}"/>'
             )
-        out.append(f'<text class="title" x="{x:.1f}" y="{row + 15:.1f}">{escape(text)}</text>')
+    elif shape.details:
+        out.append(
+            f'<path d="M{left:.1f} {top + TITLE_ROW:.1f}v{5 - TITLE_ROW:.1f}q0 -5 5 -5'
+            f'h{shape.width - 10:.1f}q5 0 5 5v{TITLE_ROW - 5:.1f}z" fill="{colour}"/>'
+        )
+    first = top + (PART_GAP if box.parts else 0)
+    for i, text in enumerate(shape.strips):
+        row = first + i * TITLE_ROW + 15
+        out.append(f'<text class="title" x="{x:.1f}" y="{row:.1f}">{escape(text)}</text>')
     for i, text in enumerate(shape.details):
-        row = top + strips + 13 + i * DETAIL_ROW
+        row = first + TITLE_ROW * len(shape.strips) + 13 + i * DETAIL_ROW
         out.append(f'<text class="detail" x="{x:.1f}" y="{row:.1f}">{escape(text)}</text>')
     out.append("</g>")
     return "".join(out)

@@ -1,11 +1,28 @@
-"""Static graphs, in which the reference keeps models for deployment: not in this release.
+"""Graphs in files, under the names that the reference has for them.
 
-The names are here so that programs that only import them run. Using one raises.
+:class:`megengine.utils.network.Network` is the way to look at graphs and to change them. Graphs of
+callbacks between threads (``Graph``, ``InputNode``, ``OutputNode``) are not made here.
+
+>>> import io
+>>> import megengine.functional as F
+>>> from megengine.utils.network import Network
+>>> net = Network()
+>>> content, result = dump_graph({"y": F.exp(net.make_input_node((2,), "float32", name="x"))})
+>>> load_graph(io.BytesIO(content)).output_vars_dict
+{'y': VarNode:y}
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+import io
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+if TYPE_CHECKING:
+    from ...jit.dump import CompGraphDumpResult
+    from ...utils.network import ComputingGraph, SerializationMetadata
+    from ...utils.network_node import OpNode, VarNode
 
 __all__ = [
     "Graph",
@@ -20,11 +37,24 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    # Imported when they are asked for: they are built on top of this package.
+    if name in ("OpNode", "VarNode"):
+        from ...utils import network_node
+
+        return getattr(network_node, name)
+    if name == "CompGraphDumpResult":
+        from ...jit.dump import CompGraphDumpResult
+
+        return CompGraphDumpResult
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def no_graphs(name: str) -> NoReturn:
-    """Raises what every use of a static graph raises."""
+    """Raises what every use of a static graph with callbacks raises."""
     raise NotImplementedError(
-        f"{name}: static graphs are not supported yet; keep models as modules, saved with "
-        "megengine.save(module.state_dict(), file)"
+        f"{name}: static graphs with callbacks are not supported; make a graph with "
+        "megengine.utils.network.Network, and run it with net.graph.compile(outputs)"
     )
 
 
@@ -35,22 +65,6 @@ class _Node:
 
 class Graph(_Node):
     """Would be a static graph.
-
-    Raises:
-        NotImplementedError: always.
-    """
-
-
-class VarNode(_Node):
-    """Would be a value in a static graph.
-
-    Raises:
-        NotImplementedError: always.
-    """
-
-
-class OpNode(_Node):
-    """Would be an op in a static graph.
 
     Raises:
         NotImplementedError: always.
@@ -73,37 +87,64 @@ class OutputNode(_Node):
     """
 
 
-def load_graph(*args: Any, **kwargs: Any) -> NoReturn:
-    """Would read a static graph from a file.
+class CompGraphLoadResult(NamedTuple):
+    """A graph that was read.
 
-    Raises:
-        NotImplementedError: always.
+    Attributes:
+        graph: what its nodes belong to.
+        output_vars_dict: its outputs by name.
+        output_vars_list: its outputs.
+        metadata: what the file says about itself.
     """
-    no_graphs("load_graph")
+
+    graph: ComputingGraph
+    output_vars_dict: dict[str, VarNode]
+    output_vars_list: list[VarNode]
+    metadata: SerializationMetadata
 
 
-def dump_graph(*args: Any, **kwargs: Any) -> NoReturn:
-    """Would write a static graph into a file.
+def load_graph(fpath: str | os.PathLike[str] | IO[bytes]) -> CompGraphLoadResult:
+    """Reads a graph; see :meth:`megengine.utils.network.Network.load`."""
+    from ...utils.network import Network
 
-    Raises:
-        NotImplementedError: always.
+    net = Network.load(fpath)
+    outputs = net.output_vars
+    by_name = {v.name: v for v in outputs}
+    return CompGraphLoadResult(net.graph, by_name, outputs, net._metadata)
+
+
+def dump_graph(
+    output_vars: Mapping[str, VarNode] | Sequence[VarNode], **options: Any
+) -> tuple[bytes, CompGraphDumpResult]:
+    """A graph as the bytes of a file, and what is in it.
+
+    Args:
+        output_vars: its outputs, which a dict gives names.
+        options: see :meth:`megengine.utils.network.Network.dump`.
     """
-    no_graphs("dump_graph")
+    from ...utils.network import Network
+
+    if isinstance(output_vars, Mapping):
+        for name, var in output_vars.items():
+            var.name = name
+    net = Network()
+    net.output_vars = list(
+        output_vars.values() if isinstance(output_vars, Mapping) else output_vars
+    )
+    file = io.BytesIO()
+    result = net.dump(file, **options)
+    return file.getvalue(), result
 
 
-def optimize_for_inference(*args: Any, **kwargs: Any) -> NoReturn:
-    """Would optimise a static graph.
+def optimize_for_inference(dest_vars: Sequence[VarNode], **kwargs: Any) -> list[VarNode]:
+    """The same values; see :meth:`megengine.utils.network.Network.optimize_for_inference`."""
+    from ...utils.network import Network
 
-    Raises:
-        NotImplementedError: always.
-    """
-    no_graphs("optimize_for_inference")
+    return Network().optimize_for_inference(dest_vars, **kwargs)
 
 
-def set_priority_to_id(*args: Any, **kwargs: Any) -> NoReturn:
-    """Would order the ops of a static graph.
+def set_priority_to_id(dest_vars: Iterable[VarNode]) -> None:
+    """See :func:`megengine.utils.comp_graph_tools.set_priority_to_id`."""
+    from ...utils import comp_graph_tools
 
-    Raises:
-        NotImplementedError: always.
-    """
-    no_graphs("set_priority_to_id")
+    comp_graph_tools.set_priority_to_id(dest_vars)
