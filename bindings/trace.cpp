@@ -114,6 +114,20 @@ void append_signature(std::string& out, PyObject* o) {
   }
 }
 
+// Tells the session of the Tensors in what the function is called with.
+void add_arguments(TraceSession& session, PyObject* o) {
+  if (is_tensor(o)) {
+    session.add_argument(tensor_of(o).value);
+  } else if (PyTuple_Check(o) || PyList_Check(o)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+      add_arguments(session, PySequence_Fast_GET_ITEM(o, i));
+    }
+  } else if (PyDict_Check(o)) {
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(o, &at, &key, &value);) add_arguments(session, value);
+  }
+}
+
 // ---- calls
 // -----------------------------------------------------------------------------------
 
@@ -133,6 +147,8 @@ class Tracer {
     if (record_only_) functions_.clear();
     const std::shared_ptr<TracedFunction> traced = functions_.find(signature);
     TraceSession session(*traced, profile_.get());
+    add_arguments(session, args.ptr());
+    add_arguments(session, kwargs.ptr());
     nb::object result;
     try {
       result = called(function, args, kwargs);

@@ -25,8 +25,9 @@ struct Graph {
   };
   struct Entry {
     Spec spec;
-    bool external;     // made outside: an argument, a parameter, a number
-    Value constant{};  // its contents, where the graph holds them; external then
+    bool external;          // made outside: an argument, a parameter, a number
+    Value constant{};       // its contents, where the graph holds them; external then
+    bool captured = false;  // made outside the traced function, and no argument of it
   };
   std::vector<Node> nodes;
   std::vector<Entry> values;  // by id

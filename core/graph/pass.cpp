@@ -14,6 +14,11 @@ struct Pass {
 constexpr Pass kPasses[] = {
     {"remove_dead_code", remove_dead_code},
     {"merge_common_subexpressions", merge_common_subexpressions},
+    {"fold_constants", fold_constants},
+    {"simplify", simplify},
+    {"fold_scales_into_weights", fold_scales_into_weights},
+    {"fuse_post_ops", fuse_post_ops},
+    {"remove_dead_code", remove_dead_code},
     {"fuse_attention", fuse_attention},
     {"join_slices", join_slices},
     {"fuse_elementwise", fuse_elementwise},

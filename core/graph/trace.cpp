@@ -133,9 +133,8 @@ std::shared_ptr<const TracedFunction::Stretch> TracedFunction::stretch(Way& way,
       return found;
     }
   }
-  Program program(way.graph.part(begin, end, live));
-  const auto made =
-      std::make_shared<const Stretch>(Stretch{begin, end, std::move(live), std::move(program)});
+  Graph part = way.graph.part(begin, end, live);
+  const auto made = std::make_shared<const Stretch>(begin, end, std::move(live), std::move(part));
   use(way.stretches, made, kMostStretches);
   return made;
 }
@@ -233,6 +232,8 @@ ValueId TraceSession::id_of(const Value& v) const {
 
 ValueId TraceSession::bind_new(const Value& v) {
   const ValueId id = recorded_->graph.add_value(v.spec(), true);
+  recorded_->graph.values[id].captured =
+      std::find(arguments_.begin(), arguments_.end(), v.impl()) == arguments_.end();
   v.impl()->trace = {serial_, id};
   if (keep_externals_) {
     externals_.resize(id + 1);

@@ -20,7 +20,7 @@
 
 #include "core/graph/graph.h"
 #include "core/graph/profile.h"
-#include "core/graph/program.h"
+#include "core/graph/specializing.h"
 
 namespace mge {
 
@@ -54,7 +54,10 @@ class TracedFunction {
   struct Stretch {
     std::size_t begin, end;
     std::vector<ValueId> live;
-    Program program;
+    SpecializingProgram program;
+
+    Stretch(std::size_t b, std::size_t e, std::vector<ValueId> wanted, Graph part)
+        : begin(b), end(e), live(std::move(wanted)), program(std::move(part)) {}
   };
   struct Way {
     Graph graph;
@@ -118,6 +121,10 @@ class TraceSession {
   void finish(bool keep);
   bool made(const ValueImpl& v) const { return v.trace.tape == serial_; }
 
+  // What the caller gives to the function: may be another value in each call, and nothing is made of
+  // its being the same. To be told before the first op.
+  void add_argument(const Value& v) { arguments_.push_back(v.impl()); }
+
   // For whoever wants the record of this call itself (dump, export): from now on the values from
   // outside are kept, by id.
   void keep_externals() { keep_externals_ = true; }
@@ -150,6 +157,7 @@ class TraceSession {
   std::size_t begin_ = 0;                          // the first one that has not run
   std::vector<Value> env_;   // by id: what the stretch from begin_ on takes and makes
   std::vector<bool> bound_;  // by id: an external value that this call has brought
+  std::vector<const ValueImpl*> arguments_;
   bool keep_externals_ = false;
   std::vector<Value> externals_;
 };

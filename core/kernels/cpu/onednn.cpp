@@ -1,5 +1,6 @@
 #include "core/kernels/cpu/onednn.h"
 
+#include <bit>
 #include <cstring>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -163,15 +164,59 @@ Cache& cache() {
   return one;
 }
 
-dnnl::primitive_attr attributes(bool relu = false) {
+// Our modes as oneDNN has them: an algorithm and its two numbers.
+struct Eltwise {
+  dnnl::algorithm algorithm;
+  float alpha, beta;
+};
+std::optional<Eltwise> eltwise_of(ElementMode mode, float alpha, float beta) {
+  using dnnl::algorithm;
+  switch (mode) {
+    case ElementMode::RELU:
+      return Eltwise{algorithm::eltwise_relu, 0, 0};
+    case ElementMode::PRELU:
+      return Eltwise{algorithm::eltwise_relu, alpha, 0};
+    case ElementMode::RELU6:
+      return Eltwise{algorithm::eltwise_clip, 0, 6};
+    case ElementMode::CLIP:
+      return Eltwise{algorithm::eltwise_clip, alpha, beta};
+    case ElementMode::SIGMOID:
+      return Eltwise{algorithm::eltwise_logistic, 0, 0};
+    case ElementMode::TANH:
+      return Eltwise{algorithm::eltwise_tanh, 0, 0};
+    case ElementMode::SILU:
+      return Eltwise{algorithm::eltwise_swish, 1, 0};
+    case ElementMode::H_SWISH:
+      return Eltwise{algorithm::eltwise_hardswish, 1.f / 6, 0.5f};
+    case ElementMode::HSIGMOID:
+      return Eltwise{algorithm::eltwise_hardsigmoid, 1.f / 6, 0.5f};
+    case ElementMode::GELU:
+      return Eltwise{algorithm::eltwise_gelu_erf, 0, 0};
+    default:
+      return std::nullopt;
+  }
+}
+
+dnnl::primitive_attr attributes(const PostOps& post = {}) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (relu) {
-    dnnl::post_ops ops;
-    ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.f, 0.f);
-    attr.set_post_ops(ops);
+  dnnl::post_ops ops;
+  if (post.add == PostOps::Add::before_activation) ops.append_sum(1.f);
+  if (post.activation) {
+    const Eltwise e = *eltwise_of(*post.activation, post.alpha, post.beta);
+    ops.append_eltwise(e.algorithm, e.alpha, e.beta);
   }
+  if (post.add == PostOps::Add::after_activation) ops.append_sum(1.f);
+  if (ops.len() > 0) attr.set_post_ops(ops);
   return attr;
+}
+
+void add_to_key(Key& k, const PostOps& post) {
+  if (!post.activation && post.add == PostOps::Add::none) return;
+  k.add(static_cast<int64_t>(post.add) |
+        (post.activation ? static_cast<int64_t>(*post.activation) + 1 : 0) << 8);
+  k.add(std::bit_cast<std::int32_t>(post.alpha));
+  k.add(std::bit_cast<std::int32_t>(post.beta));
 }
 
 // Takes what `pd` describes into the entry, unless it is the slow reference implementation.
@@ -283,10 +328,10 @@ ConvDescs describe(const Conv& conv, DType dtype, const Shape& src, const Shape&
 }
 
 Key conv_key(Kind kind, const Conv& conv, DType dtype, const Shape& src, const Shape& weight,
-             const Shape& dst, bool bias, bool relu) {
+             const Shape& dst, bool bias, const PostOps& post = {}) {
   Key k;
   k.add(static_cast<int64_t>(kind) | static_cast<int64_t>(dtype) << 8 | int64_t{bias} << 16 |
-        int64_t{relu} << 17 | static_cast<int64_t>(weight.size()) << 20 |
+        static_cast<int64_t>(weight.size()) << 20 |
         static_cast<int64_t>(num_threads()) << 32);
   for (std::size_t i = 0; i < static_cast<std::size_t>(conv.spatial); ++i) {
     k.add(conv.stride[i]);
@@ -296,6 +341,7 @@ Key conv_key(Kind kind, const Conv& conv, DType dtype, const Shape& src, const S
   k.add(src);
   k.add(weight);
   k.add(dst);
+  add_to_key(k, post);
   return k;
 }
 
@@ -333,13 +379,17 @@ bool computes(DType dtype) {
   return (has & need) == need;
 }
 
-bool matmul(const char* op, const View& a, const View& b, const View* bias, const MutView& c) {
+bool is_activation(ElementMode mode) { return eltwise_of(mode, 0, 0).has_value(); }
+
+bool matmul(const char* op, const View& a, const View& b, const View* bias, const MutView& c,
+            const PostOps& post, ValueImpl* owner) {
   Key key;
   key.add(static_cast<int64_t>(Kind::matmul) | int64_t{bias != nullptr} << 16 |
-          static_cast<int64_t>(num_threads()) << 32);
+          int64_t{owner != nullptr} << 17 | static_cast<int64_t>(num_threads()) << 32);
   key.add(a);
   key.add(b);
   key.add(View(c));
+  add_to_key(key, post);
   Entry& e = cache().get(op, key, [&](Entry& made) {
     const Desc a_desc = plain(a.dtype, a.shape, a.strides);
     const Desc b_desc = plain(b.dtype, b.shape, b.strides);
@@ -350,18 +400,22 @@ bool matmul(const char* op, const View& a, const View& b, const View* bias, cons
       shape[c.ndim() - 1] = c.shape.back();
       bias_desc = plain(bias->dtype, shape, row_major(shape));
     }
-    const dnnl::matmul::primitive_desc pd(engine(), a_desc, b_desc, bias_desc, c_desc, attributes(),
-                                          true);
+    const dnnl::matmul::primitive_desc pd(engine(), a_desc,
+                                          owner ? any_layout(b.dtype, b.shape) : b_desc, bias_desc,
+                                          c_desc, attributes(post), true);
     if (!take<dnnl::matmul>(made, pd)) return;
+    made.packed = pd.weights_desc();
     made.add(DNNL_ARG_SRC, a_desc);
-    made.add(DNNL_ARG_WEIGHTS, b_desc);
+    made.add(DNNL_ARG_WEIGHTS, made.packed);
     made.add(DNNL_ARG_DST, c_desc);
     if (bias) made.add(DNNL_ARG_BIAS, bias_desc);
     add_scratch(made, pd.scratchpad_desc());
+    make_reorder(made, b_desc, made.packed);
   });
   if (!e.fits) return false;
+  const auto weights = e.reorders ? packed(op, e, b, owner) : nullptr;
   e.set(0, a.data);
-  e.set(1, b.data);
+  e.set(1, weights ? weights->as<void>() : b.data);
   e.set(2, c.data);
   if (bias) e.set(3, bias->data);
   run(op, e);
@@ -369,14 +423,14 @@ bool matmul(const char* op, const View& a, const View& b, const View* bias, cons
 }
 
 bool convolution(const char* op, const Conv& conv, const View& src, const View& weight,
-                 const View* bias, bool relu, const MutView& dst, ValueImpl* owner) {
+                 const View* bias, const MutView& dst, ValueImpl* owner, const PostOps& post) {
   const Key key = conv_key(Kind::forward, conv, src.dtype, src.shape, weight.shape, dst.shape,
-                           bias != nullptr, relu);
+                           bias != nullptr, post);
   Entry& e = cache().get(op, key, [&](Entry& made) {
     const ConvDescs d = describe(conv, src.dtype, src.shape, weight.shape, dst.shape);
     Desc bias_desc;
     if (bias) bias_desc = plain(src.dtype, Shape{dst.shape[1]}, Strides{1});
-    const auto pd = forward_desc(d, bias_desc, attributes(relu));
+    const auto pd = forward_desc(d, bias_desc, attributes(post));
     if (!take<dnnl::convolution_forward>(made, pd)) return;
     made.packed = pd.weights_desc();
     made.add(DNNL_ARG_SRC, d.src);
@@ -399,7 +453,7 @@ bool convolution(const char* op, const Conv& conv, const View& src, const View& 
 bool convolution_backward_data(const char* op, const Conv& conv, const View& weight,
                                const View& diff, const MutView& out, ValueImpl* owner) {
   const Key key = conv_key(Kind::backward_data, conv, diff.dtype, out.shape, weight.shape,
-                           diff.shape, false, false);
+                           diff.shape, false);
   Entry& e = cache().get(op, key, [&](Entry& made) {
     const ConvDescs d = describe(conv, diff.dtype, out.shape, weight.shape, diff.shape);
     const auto hint = forward_desc(d, Desc(), attributes());
@@ -427,7 +481,7 @@ bool convolution_backward_data(const char* op, const Conv& conv, const View& wei
 bool convolution_backward_filter(const char* op, const Conv& conv, const View& src,
                                  const View& diff, const MutView& out) {
   const Key key = conv_key(Kind::backward_filter, conv, src.dtype, src.shape, out.shape, diff.shape,
-                           false, false);
+                           false);
   Entry& e = cache().get(op, key, [&](Entry& made) {
     const ConvDescs d = describe(conv, src.dtype, src.shape, out.shape, diff.shape);
     const auto hint = forward_desc(d, Desc(), attributes());

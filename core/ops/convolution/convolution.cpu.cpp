@@ -50,6 +50,7 @@ class Result {
     if (!dense) view_.strides = row_major(wanted.shape);
   }
   const MutView& view() const { return view_; }
+  bool copied() const { return scratch_.has_value(); }
   void finish() {
     if (scratch_) cpu::copy(view_, wanted_);
   }
@@ -129,27 +130,29 @@ namespace {
 
 // Through oneDNN; false where that has no fast way, and nothing was written.
 bool try_onednn(const char* op, const Conv& conv, const View& x, const Prepared& weight,
-                const View* bias, bool relu, ValueImpl* owner, const MutView& out) {
+                const View* bias, ValueImpl* owner, const MutView& out,
+                const cpu::dnn::PostOps& post = {}) {
   const DType dtype = weight.view().dtype;
   if (!for_onednn(dtype)) return false;
   const Prepared src(x, dtype, kChannelsLast);
   std::optional<Prepared> flat;
   if (bias) flat.emplace(*bias, dtype, kRowMajor);
   return cpu::dnn::convolution(op, conv, src.view(), weight.view(), bias ? &flat->view() : nullptr,
-                               relu, out, owner);
+                               out, owner, post);
 }
 
 }  // namespace
 
-bool run_convolution_relu(const char* op, const ConvAttrs& attrs, const Values& in,
-                          const MutView& out) {
+bool run_convolution_with(const char* op, const ConvAttrs& attrs, const Values& in,
+                          const cpu::dnn::PostOps& post, const MutView& out) {
   if (out.size() == 0 || in[0].size() == 0 || in[1].size() == 0) return false;
   const View w = correlated(in[1].view(), attrs), b = in.size() > 2 ? in[2].view() : View{};
   const DType dtype = compute_dtype(out.dtype);
   const Prepared weight(w, dtype, kRowMajor);
   Result result(out, dtype);
+  if (post.add != cpu::dnn::PostOps::Add::none && result.copied()) return false;
   if (!try_onednn(op, conv_of(attrs, w.shape), in[0].view(), weight, in.size() > 2 ? &b : nullptr,
-                  true, weight.copied() ? nullptr : in[1].impl(), result.view())) {
+                  weight.copied() ? nullptr : in[1].impl(), result.view(), post)) {
     return false;
   }
   result.finish();
@@ -167,7 +170,7 @@ void run_convolution(const char* op, const ConvAttrs& attrs, const Values& in, c
   const Prepared weight(w, dtype, kRowMajor);
   Result result(out, dtype);
   ValueImpl* owner = weight.copied() ? nullptr : in[1].impl();
-  if (try_onednn(op, conv, x, weight, bias, false, owner, result.view())) return result.finish();
+  if (try_onednn(op, conv, x, weight, bias, owner, result.view())) return result.finish();
   std::optional<Prepared> src;
   if (x.dtype != dtype) src.emplace(x, dtype, kRowMajor);
   fill(result.view(), bias);

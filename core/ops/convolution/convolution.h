@@ -13,6 +13,10 @@
 
 #include "core/op/op.h"
 
+namespace mge::cpu::dnn {
+struct PostOps;
+}
+
 namespace mge {
 
 enum class ConvMode : std::uint8_t { CROSS_CORRELATION, CONVOLUTION };
@@ -138,11 +142,11 @@ ConvAttrs conv_attrs_2d(const T& op) {
 // The output of a convolution of (x, weight[, bias]); raises where they do not fit.
 Spec infer_convolution(const char* op, const ConvAttrs& attrs, const Specs& in);
 
-// The kernels (convolution.cpu.cpp); shapes have been checked. `relu` is applied where oneDNN does
-// the work; false where it does not, and nothing was written.
+// The kernels (convolution.cpu.cpp); shapes have been checked.
 void run_convolution(const char* op, const ConvAttrs& attrs, const Values& in, const MutView& out);
-bool run_convolution_relu(const char* op, const ConvAttrs& attrs, const Values& in,
-                          const MutView& out);
+// With what follows it, where oneDNN does the work; false where it does not, and nothing was written.
+bool run_convolution_with(const char* op, const ConvAttrs& attrs, const Values& in,
+                          const cpu::dnn::PostOps& post, const MutView& out);
 void run_backward_data(const char* op, const ConvAttrs& attrs, const Value& weight,
                        const Value& diff, const MutView& out);
 void run_backward_filter(const char* op, const ConvAttrs& attrs, const Value& src,

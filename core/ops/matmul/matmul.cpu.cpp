@@ -170,7 +170,8 @@ View without_repeats(View v) {
   return v;
 }
 
-bool onednn(const char* op, const Product& p, const View* bias) {
+bool onednn(const char* op, const Product& p, const View* bias,
+            const cpu::dnn::PostOps& post = {}, ValueImpl* owner_of_b = nullptr) {
   View a = p.a, b = p.b;
   MutView c = p.c;
   std::optional<Copied> own_a, own_b;
@@ -188,17 +189,20 @@ bool onednn(const char* op, const Product& p, const View* bias) {
     const bool as_is = bias->row_major() && bias->dtype == c.dtype;
     flat_bias = as_is ? *bias : own_bias.emplace(*bias, c.dtype).view();
   }
-  return tidy(c) && cpu::dnn::matmul(op, a, b, bias ? &flat_bias : nullptr, c);
+  return tidy(c) && cpu::dnn::matmul(op, a, b, bias ? &flat_bias : nullptr, c, post,
+                                     own_b ? nullptr : owner_of_b);
 }
 
 // Measured with oneDNN 3.2: below these sizes its call costs more than the product on one thread,
 // and products with a vector run at the speed of memory either way.
-bool own_is_faster(const Product& p) {
-  const int64_t m = p.rows(), n = p.cols(), k = p.depth();
+bool own_is_faster(int64_t m, int64_t n, int64_t k, bool batched) {
   if (m == 1 || n == 1) return true;
   if (m * n <= 64 && k >= (1 << 16)) return true;  // and more exact
   const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  return work <= (p.batch_axes() == 0 ? 300e3 : 30e3);
+  return work <= (batched ? 30e3 : 300e3);
+}
+bool own_is_faster(const Product& p) {
+  return own_is_faster(p.rows(), p.cols(), p.depth(), p.batch_axes() > 0);
 }
 
 void multiply_float32(const char* op, const Product& p, const View* bias) {
@@ -273,6 +277,24 @@ void kernel(const Dot&, CpuContext&, Views in, MutViews out) {
   multiply_any("Dot", a, b, nullptr, out[0]);
 }
 REGISTER_KERNEL(Dot, cpu);
+
+bool linear_takes_post_ops(const Spec& x, const Spec& weight) {
+  if (x.ndim() < 2 || x.size() == 0 || weight.size() == 0) return false;
+  if (!cpu::dnn::computes(x.dtype)) return false;
+  const int64_t depth = x.shape.back();
+  return !own_is_faster(x.size() / depth, weight.shape[0], depth, false);
+}
+
+bool run_linear_with(const char* op, const Values& in, const cpu::dnn::PostOps& post,
+                     const MutView& out) {
+  if (!linear_takes_post_ops(in[0].spec(), in[1].spec())) return false;
+  Product p = product_of(in[0].view(), transposed(in[1].view(), true), out);
+  collapse(p);
+  if (p.batch_axes() > 0) return false;
+  View bias;
+  if (in.size() > 2) bias = in[2].view();
+  return onednn(op, p, in.size() > 2 ? &bias : nullptr, post, in[1].impl());
+}
 
 void kernel(const Linear&, CpuContext&, Views in, MutViews out) {
   View bias;

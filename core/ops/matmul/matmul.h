@@ -5,6 +5,10 @@
 
 #include "core/op/op.h"
 
+namespace mge::cpu::dnn {
+struct PostOps;
+}
+
 namespace mge {
 
 // NumPy's matmul of two operands of one dtype: leading axes broadcast, a 1-d operand is a row on
@@ -63,6 +67,13 @@ Keep keep(const Linear& op, std::uint32_t needs);
 void kernel(const Linear& op, CpuContext& context, Views in, MutViews out);
 Values decompose_complex(const Linear& op, const Values& in);
 DECLARE_OP(Linear);
+
+// Linear's kernel with what follows it, for weights that stay what they are: they are kept in
+// oneDNN's own layout. False where oneDNN does not do the work, and nothing was written.
+bool run_linear_with(const char* op, const Values& in, const cpu::dnn::PostOps& post,
+                     const MutView& out);
+// Whether it would for such operands.
+bool linear_takes_post_ops(const Spec& x, const Spec& weight);
 
 Value matmul(const Value& a, const Value& b, bool transpose_a = false, bool transpose_b = false);
 

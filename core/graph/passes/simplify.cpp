@@ -1,0 +1,150 @@
+#include <optional>
+#include <unordered_map>
+
+#include "core/graph/pass.h"
+#include "core/graph/passes/constants.h"
+#include "core/graph/passes/uses.h"
+#include "core/ops/elementwise/elementwise.h"
+#include "core/ops/shape/shape.h"
+
+namespace mge {
+namespace {
+
+using Mode = Elemwise::Mode;
+
+bool is_mode(const Graph::Node& node, Mode mode) {
+  const Elemwise* op = as<Elemwise>(node);
+  return op && op->mode == mode;
+}
+
+// Whether a constant holds nothing but this number.
+bool is_number(const Graph& graph, ValueId id, double number) {
+  if (!is_constant(graph, id) || constant_of(graph, id).size() != 1) return false;
+  const RunAtOnce at_once;
+  return *cast(constant_of(graph, id), DType::float64).ptr<double>() == number;
+}
+
+bool in_order(const Dims& pattern) {
+  for (int i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != i) return false;
+  }
+  return true;
+}
+
+class Simplifier {
+ public:
+  explicit Simplifier(Graph& graph) : graph_(graph), uses_(graph) {}
+
+  void run() {
+    for (Graph::Node& node : graph_.nodes) {
+      for (ValueId& id : node.in) id = resolved(id);
+      join_views(node);
+      name_activation(node);
+      if (const auto same = same_as_result(node)) {
+        stands_for_[node.out[0]] = *same;
+        node.op = {};
+      }
+    }
+    for (ValueId& id : graph_.outputs) id = resolved(id);
+    drop_nodes_without_op(graph_);
+  }
+
+ private:
+  ValueId resolved(ValueId id) const {
+    const auto it = stands_for_.find(id);
+    return it == stands_for_.end() ? id : it->second;
+  }
+  const Spec& spec(ValueId id) const { return graph_.values[id].spec; }
+  const Graph::Node* maker(ValueId id) const {
+    const std::size_t at = uses_.maker(id);
+    return at == Uses::kNone || !graph_.nodes[at].op ? nullptr : &graph_.nodes[at];
+  }
+
+  // The input that holds just what the node computes.
+  std::optional<ValueId> same_as_result(const Graph::Node& node) const {
+    if (node.out.size() != 1 || node.in.empty()) return std::nullopt;
+    const auto keeps = [&](ValueId id) {
+      return spec(id).shape == spec(node.out[0]).shape && spec(id).dtype == spec(node.out[0]).dtype;
+    };
+    const ValueId x = node.in[0];
+    if (node.in.size() == 1 && keeps(x)) {
+      const auto* shuffle = as<Dimshuffle>(node);
+      const bool nothing = as<TypeCvt>(node) || as<Reshape>(node) || as<Broadcast>(node) ||
+                           as<Identity>(node) || (shuffle && in_order(shuffle->pattern));
+      if (nothing) return x;
+    }
+    const Elemwise* op = as<Elemwise>(node);
+    if (!op || node.in.size() != 2) return std::nullopt;
+    const ValueId y = node.in[1];
+    const auto neutral = [&](double number, bool either_side) -> std::optional<ValueId> {
+      if (keeps(x) && is_number(graph_, y, number)) return x;
+      if (either_side && keeps(y) && is_number(graph_, x, number)) return y;
+      return std::nullopt;
+    };
+    switch (op->mode) {
+      case Mode::ADD:
+        return neutral(0, true);
+      case Mode::SUB:
+        return neutral(0, false);
+      case Mode::MUL:
+        return neutral(1, true);
+      case Mode::TRUE_DIV:
+      case Mode::POW:
+        return neutral(1, false);
+      default:
+        return std::nullopt;
+    }
+  }
+
+  // A view of a view is a view of what that one shows.
+  void join_views(Graph::Node& node) {
+    if (node.in.size() != 1) return;
+    const Graph::Node* before = maker(node.in[0]);
+    if (!before || before->in.size() != 1) return;
+    if (as<Reshape>(node) && as<Reshape>(*before)) {
+      node.in[0] = before->in[0];
+      return;
+    }
+    const auto *second = as<Dimshuffle>(node), *first = as<Dimshuffle>(*before);
+    if (!second || !first) return;
+    Dimshuffle both;
+    for (const std::int64_t axis : second->pattern) {
+      both.pattern.push_back(axis < 0 ? -1 : first->pattern[static_cast<int>(axis)]);
+    }
+    node.op = make_op(both);
+    node.in[0] = before->in[0];
+  }
+
+  // x * sigmoid(x) is SiLU, x * hard sigmoid(x) is hard swish, x ** 2 is a square.
+  void name_activation(Graph::Node& node) {
+    if (is_mode(node, Mode::POW) && is_number(graph_, node.in[1], 2) &&
+        spec(node.in[0]).dtype == spec(node.out[0]).dtype) {
+      node.op = elemwise_op(Mode::SQUARE);
+      node.in.resize(1);
+      return;
+    }
+    if (!is_mode(node, Mode::MUL)) return;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const ValueId x = node.in[i], gate = node.in[1 - i];
+      const Graph::Node* before = maker(gate);
+      if (!before || uses_.count(gate) != 1 || before->in[0] != x) continue;
+      const bool silu = is_mode(*before, Mode::SIGMOID);
+      if (!silu && !is_mode(*before, Mode::HSIGMOID)) continue;
+      node.op = elemwise_op(silu ? Mode::SILU : Mode::H_SWISH);
+      node.in = {x};
+      return;
+    }
+  }
+
+  Graph& graph_;
+  Uses uses_;
+  std::unordered_map<ValueId, ValueId> stands_for_;
+};
+
+}  // namespace
+
+// Sums with zero may turn -0 into 0, and squares and named activations round once where the ops they
+// stand for round twice; all else is exact.
+void simplify(Graph& graph) { Simplifier(graph).run(); }
+
+}  // namespace mge

@@ -1,0 +1,100 @@
+#include "core/graph/specializing.h"
+
+#include <algorithm>
+
+namespace mge {
+namespace {
+
+constexpr std::uint64_t kMostPatience = 1u << 20;
+
+std::vector<ValueId> captured_inputs(const Graph& graph) {
+  std::vector<ValueId> out;
+  for (const Graph::Node& node : graph.nodes) {
+    for (const ValueId id : node.in) {
+      if (graph.values[id].captured) out.push_back(id);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+// Whether passes have anything to do with these constants: a node of constants alone, or one with
+// constants for all inputs but the first and weights of its kind.
+bool may_gain(const Graph& graph) {
+  const auto constant = [&](ValueId id) { return static_cast<bool>(graph.values[id].constant); };
+  for (const Graph::Node& node : graph.nodes) {
+    if (node.in.empty() || node.op->type->traits.random) continue;
+    const bool contraction = node.op->type->traits.fuse == Fuse::contraction && node.in.size() > 1;
+    if (contraction && (constant(node.in[1]) || constant(node.in[0]))) return true;
+    if (std::all_of(node.in.begin(), node.in.end(), constant)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+SpecializingProgram::SpecializingProgram(Graph graph)
+    : graph_(std::move(graph)), general_(graph_), captured_(captured_inputs(graph_)) {
+  last_.resize(captured_.size());
+  same_.resize(captured_.size());
+}
+
+std::vector<Value> SpecializingProgram::run(const std::vector<Value>& env, Profile* profile) const {
+  const auto special = special_for(env);
+  return special ? special->program.run(env, profile) : general_.run(env, profile);
+}
+
+Graph SpecializingProgram::current_graph() const {
+  const std::lock_guard guard(lock_);
+  return special_ ? special_->program.graph() : general_.graph();
+}
+
+std::shared_ptr<const SpecializingProgram::Special> SpecializingProgram::special_for(
+    const std::vector<Value>& env) const {
+  if (captured_.empty()) return nullptr;
+  const std::lock_guard guard(lock_);
+  if (special_) {
+    bool same = true;
+    for (std::size_t i = 0; same && i < special_->ids.size(); ++i) {
+      same = env[special_->ids[i]] == special_->values[i];
+    }
+    if (same) return special_;
+    // Let go at once. Values that change now and then are worth less and less trouble.
+    special_ = nullptr;
+    patience_ = std::min(patience_ * 2, kMostPatience);
+    calls_ = 0;
+    next_try_ = patience_;
+    std::fill(same_.begin(), same_.end(), 0);
+  }
+  for (std::size_t i = 0; i < captured_.size(); ++i) {
+    const ValueImpl* now = env[captured_[i]].impl();
+    same_[i] = now == last_[i] ? same_[i] + 1 : 0;
+    last_[i] = now;
+  }
+  if (++calls_ < next_try_) return nullptr;
+  special_ = specialize(env);
+  next_try_ = 2 * calls_;  // where there was nothing to gain
+  return special_;
+}
+
+std::shared_ptr<const SpecializingProgram::Special> SpecializingProgram::specialize(
+    const std::vector<Value>& env) const {
+  std::vector<ValueId> ids;
+  std::vector<Value> values;
+  Graph graph = graph_;
+  for (std::size_t i = 0; i < captured_.size(); ++i) {
+    if (same_[i] + 1 < patience_) continue;
+    const ValueId id = captured_[i];
+    ids.push_back(id);
+    values.push_back(env[id]);
+    graph.values[id].constant = env[id];
+  }
+  if (ids.empty() || !may_gain(graph)) return nullptr;
+  Program program(std::move(graph));
+  if (program.graph().nodes.size() >= general_.graph().nodes.size()) return nullptr;
+  return std::make_shared<const Special>(
+      Special{std::move(ids), std::move(values), std::move(program)});
+}
+
+}  // namespace mge

@@ -1,0 +1,53 @@
+// A program that notices which captured values (parameters, running statistics) are the very same
+// in call after call, and then runs as if they were constants of its graph: what depends on them
+// alone is computed once, batch norm becomes part of the weights before it. It goes back to the
+// general program in the first call that brings another value.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/graph/program.h"
+
+namespace mge {
+
+class SpecializingProgram {
+ public:
+  explicit SpecializingProgram(Graph graph);
+
+  // As Program::run.
+  std::vector<Value> run(const std::vector<Value>& env, Profile* profile = nullptr) const;
+  // What runs for values that change.
+  const Graph& graph() const { return general_.graph(); }
+  // What runs now.
+  Graph current_graph() const;
+
+ private:
+  static constexpr std::uint64_t kFirstPatience = 3;
+
+  // The program for certain values, which it holds: they stay what they are for as long.
+  struct Special {
+    std::vector<ValueId> ids;
+    std::vector<Value> values;  // of these ids
+    Program program;
+  };
+
+  std::shared_ptr<const Special> special_for(const std::vector<Value>& env) const;
+  std::shared_ptr<const Special> specialize(const std::vector<Value>& env) const;
+
+  Graph graph_;  // as it was recorded
+  Program general_;
+  std::vector<ValueId> captured_;  // that the graph uses
+
+  // Calls on several threads share what follows.
+  mutable std::mutex lock_;
+  mutable std::vector<const ValueImpl*> last_;  // of captured_, in the call before; not held
+  mutable std::vector<std::uint64_t> same_;      // calls in which it was what it had been before
+  mutable std::uint64_t calls_ = 0;  // since the last change
+  mutable std::uint64_t next_try_ = kFirstPatience;
+  mutable std::uint64_t patience_ = kFirstPatience;  // calls in which a value has to be the same
+  mutable std::shared_ptr<const Special> special_;
+};
+
+}  // namespace mge
