@@ -19,8 +19,8 @@ void fold_constants(Graph& graph);
 // What adds nothing goes: a cast to the dtype that is there, a product with one, a reshape of a
 // reshape. x * sigmoid(x) and its kin become the activation that they are.
 void simplify(Graph& graph);
-// Batch norm with fixed statistics, and products with and sums of constants for each channel, become
-// part of the constant weights and bias of the convolution or matrix product before them.
+// Batch norm with fixed statistics, and products with and sums of constants for each channel,
+// become part of the constant weights and bias of the convolution or matrix product before them.
 void fold_scales_into_weights(Graph& graph);
 // A convolution or matrix product with constant weights takes the sum with a residual and the
 // activation that follow it into its own kernel.

@@ -43,8 +43,8 @@ class SpecializingProgram {
   // Calls on several threads share what follows.
   mutable std::mutex lock_;
   mutable std::vector<const ValueImpl*> last_;  // of captured_, in the call before; not held
-  mutable std::vector<std::uint64_t> same_;      // calls in which it was what it had been before
-  mutable std::uint64_t calls_ = 0;  // since the last change
+  mutable std::vector<std::uint64_t> same_;     // calls in which it was what it had been before
+  mutable std::uint64_t calls_ = 0;             // since the last change
   mutable std::uint64_t next_try_ = kFirstPatience;
   mutable std::uint64_t patience_ = kFirstPatience;  // calls in which a value has to be the same
   mutable std::shared_ptr<const Special> special_;

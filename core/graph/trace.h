@@ -121,8 +121,8 @@ class TraceSession {
   void finish(bool keep);
   bool made(const ValueImpl& v) const { return v.trace.tape == serial_; }
 
-  // What the caller gives to the function: may be another value in each call, and nothing is made of
-  // its being the same. To be told before the first op.
+  // What the caller gives to the function: may be another value in each call, and nothing is made
+  // of its being the same. To be told before the first op.
   void add_argument(const Value& v) { arguments_.push_back(v.impl()); }
 
   // For whoever wants the record of this call itself (dump, export): from now on the values from

@@ -1,8 +1,11 @@
 // What passes need to compute with the constants of a graph.
 #pragma once
 
+#include <optional>
+
 #include "core/dispatch/dispatch.h"
 #include "core/graph/graph.h"
+#include "core/ops/elementwise/elementwise.h"
 
 namespace mge {
 
@@ -36,6 +39,13 @@ inline ValueId add_constant(Graph& graph, const Value& value) {
   const ValueId id = graph.add_value(value.spec(), true);
   graph.values[id].constant = value;
   return id;
+}
+// The only number of a real constant of one element.
+inline std::optional<double> number_of(const Graph& graph, ValueId id) {
+  const Value& v = constant_of(graph, id);
+  if (!v || v.size() != 1 || is_complex(v.dtype())) return std::nullopt;
+  const RunAtOnce at_once;
+  return *cast(v, DType::float64).ptr<double>();
 }
 
 }  // namespace mge

@@ -6,8 +6,13 @@
 namespace mge {
 namespace {
 
+// Of the elements that are there; a view may show one many times.
 std::size_t bytes_of(const Value& v) {
-  return static_cast<std::size_t>(v.size()) * static_cast<std::size_t>(size_of(v.dtype()));
+  auto bytes = static_cast<std::size_t>(size_of(v.dtype()));
+  for (int i = 0; i < v.ndim(); ++i) {
+    if (v.strides()[i] != 0) bytes *= static_cast<std::size_t>(v.shape()[i]);
+  }
+  return bytes;
 }
 
 // A result is kept for as long as the program lives: one that is much larger than what it is made

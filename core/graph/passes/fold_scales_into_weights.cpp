@@ -1,8 +1,9 @@
+#include <algorithm>
 #include <optional>
 
 #include "core/graph/pass.h"
 #include "core/graph/passes/constants.h"
-#include "core/graph/passes/uses.h"
+#include "core/graph/passes/links.h"
 #include "core/ops/batch_norm/batch_norm.h"
 #include "core/ops/convolution/convolution.h"
 #include "core/ops/elementwise/elementwise.h"
@@ -34,15 +35,15 @@ std::optional<Product> product_of(const Graph& graph, const Graph::Node& node) {
   };
   using Kind = Product::Kind;
   const int ndim = graph.values[node.out[0]].spec.ndim();
-  if (as<Convolution>(node)) return with_weights({Kind::convolution, 1, 2, 1});
-  if (as<Convolution3D>(node)) return with_weights({Kind::convolution, 1, 3, 1});
-  if (as<ConvolutionBackwardData>(node)) {
+  if (attrs_if<Convolution>(node)) return with_weights({Kind::convolution, 1, 2, 1});
+  if (attrs_if<Convolution3D>(node)) return with_weights({Kind::convolution, 1, 3, 1});
+  if (attrs_if<ConvolutionBackwardData>(node)) {
     return with_weights({Kind::transposed_convolution, 0, 2, 1});
   }
-  if (as<Convolution3DBackwardData>(node)) {
+  if (attrs_if<Convolution3DBackwardData>(node)) {
     return with_weights({Kind::transposed_convolution, 0, 3, 1});
   }
-  if (as<Linear>(node)) return with_weights({Kind::linear, 1, 0, ndim - 1});
+  if (attrs_if<Linear>(node)) return with_weights({Kind::linear, 1, 0, ndim - 1});
   return std::nullopt;
 }
 
@@ -75,7 +76,7 @@ std::optional<Affine> affine_of(const Graph& graph, const Graph::Node& node, std
     return true;
   };
   if (!all_constant()) return std::nullopt;
-  if (const BatchNorm* op = as<BatchNorm>(node)) {
+  if (const BatchNorm* op = attrs_if<BatchNorm>(node)) {
     if (op->fwd_mode != BatchNormMode::INFERENCE || which != 0 || axis != 1) return std::nullopt;
     const auto flat = [&](std::size_t i) {
       return reshape(cast(constant_of(graph, node.in[i]), kExact), {spec.shape[1]});
@@ -83,12 +84,14 @@ std::optional<Affine> affine_of(const Graph& graph, const Graph::Node& node, std
     const Value scale = div(flat(1), sqrt(add(flat(4), op->epsilon)));
     return Affine{scale, sub(flat(2), mul(flat(3), scale))};
   }
-  const Elemwise* op = as<Elemwise>(node);
+  const Elemwise* op = attrs_if<Elemwise>(node);
   const Spec& out = graph.values[node.out[0]].spec;
   if (!op || node.in.size() < 2 || out.shape != spec.shape || out.dtype != spec.dtype) {
     return std::nullopt;
   }
-  const auto other = [&](std::size_t i) { return per_channel(graph, node.in[i], spec.shape, axis); };
+  const auto other = [&](std::size_t i) {
+    return per_channel(graph, node.in[i], spec.shape, axis);
+  };
   const Value c = other(1 - which % 2);
   if (!c || which > 1) return std::nullopt;
   switch (op->mode) {
@@ -133,22 +136,35 @@ Value scaled_weight(const Value& weight, const Value& scale, const Product& p) {
               weight.dtype());
 }
 
+// Whether the only user of a product may become part of it.
+bool may_join(const Graph& graph, const Links& links, const Graph::Node& node, const Spec& weight) {
+  if (links.count(node.out[0]) != 1 || links.users[node.out[0]].empty()) return false;
+  const Graph::Node& user = graph.nodes[links.users[node.out[0]][0]];
+  if (attrs_if<BatchNorm>(user)) return true;
+  return attrs_if<Elemwise>(user) &&
+         (std::any_of(user.in.begin(), user.in.end(),
+                      [&](ValueId id) { return is_constant(graph, id); }) ||
+          linear_takes_post_ops(graph.values[node.in[0]].spec, weight));
+}
+
 // Makes matrix products with a constant matrix fully connected layers, which take a bias.
-void turn_into_linear(Graph& graph, Graph::Node& node) {
+void turn_into_linear(Graph& graph, const Links& links, Graph::Node& node) {
   bool transposed;
-  if (const auto* op = as<MatrixMul>(node)) {
+  if (const auto* op = attrs_if<MatrixMul>(node)) {
     if (op->transposeA) return;
     transposed = op->transposeB;
-  } else if (const auto* batched = as<BatchedMatrixMul>(node)) {
+  } else if (const auto* batched = attrs_if<BatchedMatrixMul>(node)) {
     if (batched->transposeA) return;
     transposed = batched->transposeB;
   } else {
     return;
   }
   if (!is_constant(graph, node.in[1])) return;
-  const Value w = constant_of(graph, node.in[1]);
+  Value w = constant_of(graph, node.in[1]);
   if (w.ndim() != 2 || !is_float(w.dtype()) || graph.values[node.in[0]].spec.ndim() < 2) return;
-  if (!transposed) node.in[1] = add_constant(graph, transpose(w, {1, 0}));
+  if (!transposed) w = transpose(w, {1, 0});
+  if (!may_join(graph, links, node, w.spec())) return;
+  if (!transposed) node.in[1] = add_constant(graph, w);
   node.op = make_op(Linear{});
 }
 
@@ -173,23 +189,44 @@ bool fold(Graph& graph, Graph::Node& product, const Product& p, const Affine& af
   return true;
 }
 
+// The node whose result a value shows, behind views for it alone that leave the first two axes as
+// they are.
+std::size_t behind_views(const Graph& graph, const Links& links, ValueId id) {
+  const auto keeps_axes = [&](ValueId from, ValueId to) {
+    const Shape &a = graph.values[from].spec.shape, &b = graph.values[to].spec.shape;
+    return a.size() > 1 && b.size() > 1 && a[0] == b[0] && a[1] == b[1];
+  };
+  std::size_t at = links.maker[id];
+  for (;;) {
+    const Graph::Node& node = graph.nodes[at];
+    const bool view =
+        attrs_if<Reshape>(node) || attrs_if<AddAxis>(node) || attrs_if<RemoveAxis>(node);
+    if (!view || node.in.size() != 1 || !keeps_axes(node.in[0], node.out[0])) return at;
+    if (links.count(node.in[0]) != 1 || links.maker[node.in[0]] == Links::kNone) return at;
+    at = links.maker[node.in[0]];
+  }
+}
+
 }  // namespace
 
 void fold_scales_into_weights(Graph& graph) {
   const RunAtOnce at_once;
-  for (Graph::Node& node : graph.nodes) turn_into_linear(graph, node);
-  Uses uses(graph);
+  Links links(graph);
+  for (Graph::Node& node : graph.nodes) turn_into_linear(graph, links, node);
   for (Graph::Node& node : graph.nodes) {
     for (std::size_t which = 0; which < std::min<std::size_t>(node.in.size(), 2); ++which) {
       const ValueId x = node.in[which];
-      if (uses.maker(x) == Uses::kNone || uses.count(x) != 1) continue;
-      Graph::Node& before = graph.nodes[uses.maker(x)];
-      const auto product = product_of(graph, before);
+      if (x >= links.maker.size() || links.maker[x] == Links::kNone) continue;
+      if (links.count(x) != 1) continue;
+      Graph::Node& before = graph.nodes[links.maker[x]];
+      const std::size_t at = behind_views(graph, links, x);
+      const auto product = product_of(graph, graph.nodes[at]);
       if (!product || before.out[0] != x) continue;
+      if (at != links.maker[x] && product->channel_axis != 1) continue;
       const auto affine = affine_of(graph, node, which, product->channel_axis);
-      if (!affine || !fold(graph, before, *product, *affine)) continue;
+      if (!affine || !fold(graph, graph.nodes[at], *product, *affine)) continue;
       before.out[0] = node.out[0];
-      uses.set_maker(node.out[0], uses.maker(x));
+      links.maker[node.out[0]] = links.maker[x];
       node.op = {};
       break;
     }

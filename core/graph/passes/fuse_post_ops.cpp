@@ -2,7 +2,7 @@
 
 #include "core/graph/pass.h"
 #include "core/graph/passes/constants.h"
-#include "core/graph/passes/uses.h"
+#include "core/graph/passes/links.h"
 #include "core/ops/matmul/matmul.h"
 #include "core/ops/post_ops/post_ops.h"
 
@@ -11,13 +11,6 @@ namespace {
 
 using Mode = Elemwise::Mode;
 
-// The only number of a constant of one element.
-std::optional<double> number(const Graph& graph, ValueId id) {
-  if (!is_constant(graph, id) || constant_of(graph, id).size() != 1) return std::nullopt;
-  const RunAtOnce at_once;
-  return *cast(constant_of(graph, id), DType::float64).ptr<double>();
-}
-
 // An activation with numbers for all it takes beside its first input.
 struct Activation {
   Mode mode;
@@ -25,19 +18,19 @@ struct Activation {
 };
 
 std::optional<Activation> activation_of(const Graph& graph, const Graph::Node& node) {
-  const Elemwise* op = as<Elemwise>(node);
+  const Elemwise* op = attrs_if<Elemwise>(node);
   if (!op || !cpu::dnn::is_activation(op->mode)) return std::nullopt;
   if (graph.values[node.out[0]].spec.shape != graph.values[node.in[0]].spec.shape) {
     return std::nullopt;
   }
   Activation out{op->mode};
   if (node.in.size() > 1) {
-    const auto alpha = number(graph, node.in[1]);
+    const auto alpha = number_of(graph, node.in[1]);
     if (!alpha) return std::nullopt;
     out.alpha = *alpha;
   }
   if (node.in.size() > 2) {
-    const auto beta = number(graph, node.in[2]);
+    const auto beta = number_of(graph, node.in[2]);
     if (!beta || *beta < out.alpha) return std::nullopt;
     out.beta = *beta;
   }
@@ -50,7 +43,7 @@ struct Sum {
 };
 
 std::optional<Sum> sum_of(const Graph& graph, const Graph::Node& node) {
-  const Elemwise* op = as<Elemwise>(node);
+  const Elemwise* op = attrs_if<Elemwise>(node);
   if (!op || node.in.size() != 2) return std::nullopt;
   const auto spec = [&](ValueId id) -> const Spec& { return graph.values[id].spec; };
   const Spec &a = spec(node.in[0]), &b = spec(node.in[1]);
@@ -85,7 +78,7 @@ FusedConvolution fused(const Convolution& op, bool bias) {
 // The products that may take post-ops. Each absorbs what follows it, one node at a time.
 class Fuser {
  public:
-  explicit Fuser(Graph& graph) : graph_(graph), uses_(graph) {}
+  explicit Fuser(Graph& graph) : graph_(graph), links_(graph) {}
 
   void run() {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -101,15 +94,15 @@ class Fuser {
  private:
   // The node that makes `id` for one user alone, if it is a product that takes post-ops.
   std::size_t product(ValueId id) const {
-    const std::size_t at = uses_.maker(id);
-    if (at == Uses::kNone || uses_.count(id) != 1) return Uses::kNone;
+    const std::size_t at = links_.maker[id];
+    if (at == Links::kNone || links_.count(id) != 1) return Links::kNone;
     const Graph::Node& node = graph_.nodes[at];
-    if (as<FusedConvolution>(node) || as<FusedLinear>(node)) return at;
-    if (node.in.size() < 2 || !is_constant(graph_, node.in[1])) return Uses::kNone;
+    if (attrs_if<FusedConvolution>(node) || attrs_if<FusedLinear>(node)) return at;
+    if (node.in.size() < 2 || !is_constant(graph_, node.in[1])) return Links::kNone;
     const Spec &x = graph_.values[node.in[0]].spec, &w = graph_.values[node.in[1]].spec;
-    if (!cpu::dnn::computes(graph_.values[id].spec.dtype)) return Uses::kNone;
-    if (as<Convolution>(node)) return at;
-    return as<Linear>(node) && linear_takes_post_ops(x, w) ? at : Uses::kNone;
+    if (!cpu::dnn::computes(graph_.values[id].spec.dtype)) return Links::kNone;
+    if (attrs_if<Convolution>(node)) return at;
+    return attrs_if<Linear>(node) && linear_takes_post_ops(x, w) ? at : Links::kNone;
   }
 
   // Calls f with the attributes that the product has as a fused op, and puts that op at `at` in
@@ -126,9 +119,9 @@ class Fuser {
       graph_.nodes[at] = std::move(made);
       return true;
     };
-    if (const auto* op = as<Convolution>(node)) return put(fused(*op, bias));
-    if (const auto* op = as<FusedConvolution>(node)) return put(*op);
-    if (const auto* op = as<FusedLinear>(node)) return put(*op);
+    if (const auto* op = attrs_if<Convolution>(node)) return put(fused(*op, bias));
+    if (const auto* op = attrs_if<FusedConvolution>(node)) return put(*op);
+    if (const auto* op = attrs_if<FusedLinear>(node)) return put(*op);
     FusedLinear linear;
     linear.bias = bias;
     return put(linear);
@@ -136,7 +129,7 @@ class Fuser {
 
   void absorb_activation(std::size_t at, const Activation& activation) {
     const std::size_t from = product(graph_.nodes[at].in[0]);
-    if (from == Uses::kNone) return;
+    if (from == Links::kNone) return;
     rewrite(from, at, {}, [&](auto& op) {
       if (op.activation || op.residual == Residual::AFTER_ACTIVATION) return false;
       op.activation = activation.mode;
@@ -156,17 +149,16 @@ class Fuser {
   }
   bool absorb_sum(std::size_t at, ValueId made, ValueId residual, const Sum& sum) {
     const std::size_t from = product(made);
-    return from != Uses::kNone && rewrite(from, at, residual, [&](auto& op) {
+    return from != Links::kNone && rewrite(from, at, residual, [&](auto& op) {
              if (op.residual != Residual::NONE || (op.activation && sum.activation)) return false;
-             op.residual =
-                 op.activation ? Residual::AFTER_ACTIVATION : Residual::BEFORE_ACTIVATION;
+             op.residual = op.activation ? Residual::AFTER_ACTIVATION : Residual::BEFORE_ACTIVATION;
              if (sum.activation) op.activation = sum.activation;
              return true;
            });
   }
 
   Graph& graph_;
-  Uses uses_;
+  Links links_;
 };
 
 }  // namespace

@@ -25,15 +25,23 @@ struct Links {
                                       [&](std::size_t user) { return user == n; });
   }
 
+  // How many places need the value.
+  std::size_t count(ValueId id) const { return users[id].size() + (wanted[id] ? 1 : 0); }
+
   std::vector<std::size_t> maker;               // by value: a node; kNone for what is external
   std::vector<std::vector<std::size_t>> users;  // by value: nodes, one that takes it twice is twice
   std::vector<bool> wanted;                     // by value: an output of the graph
 };
 
-// The attributes of a node's op, if it is of this kind.
+// The attributes of a node's op, if it is of this kind. A node whose op a pass has taken away is of
+// none.
 template <class T>
 const T* attrs_if(const Graph::Node& node) {
-  return node.op->type == &op_type<T>() ? &detail::attrs<T>(*node.op) : nullptr;
+  return node.op && node.op->type == &op_type<T>() ? &detail::attrs<T>(*node.op) : nullptr;
+}
+
+inline void drop_nodes_without_op(Graph& graph) {
+  std::erase_if(graph.nodes, [](const Graph::Node& node) { return !node.op; });
 }
 
 }  // namespace mge

@@ -3,7 +3,7 @@
 
 #include "core/graph/pass.h"
 #include "core/graph/passes/constants.h"
-#include "core/graph/passes/uses.h"
+#include "core/graph/passes/links.h"
 #include "core/ops/elementwise/elementwise.h"
 #include "core/ops/shape/shape.h"
 
@@ -13,15 +13,12 @@ namespace {
 using Mode = Elemwise::Mode;
 
 bool is_mode(const Graph::Node& node, Mode mode) {
-  const Elemwise* op = as<Elemwise>(node);
+  const Elemwise* op = attrs_if<Elemwise>(node);
   return op && op->mode == mode;
 }
 
-// Whether a constant holds nothing but this number.
 bool is_number(const Graph& graph, ValueId id, double number) {
-  if (!is_constant(graph, id) || constant_of(graph, id).size() != 1) return false;
-  const RunAtOnce at_once;
-  return *cast(constant_of(graph, id), DType::float64).ptr<double>() == number;
+  return number_of(graph, id) == number;
 }
 
 bool in_order(const Dims& pattern) {
@@ -33,7 +30,7 @@ bool in_order(const Dims& pattern) {
 
 class Simplifier {
  public:
-  explicit Simplifier(Graph& graph) : graph_(graph), uses_(graph) {}
+  explicit Simplifier(Graph& graph) : graph_(graph), links_(graph) {}
 
   void run() {
     for (Graph::Node& node : graph_.nodes) {
@@ -56,8 +53,8 @@ class Simplifier {
   }
   const Spec& spec(ValueId id) const { return graph_.values[id].spec; }
   const Graph::Node* maker(ValueId id) const {
-    const std::size_t at = uses_.maker(id);
-    return at == Uses::kNone || !graph_.nodes[at].op ? nullptr : &graph_.nodes[at];
+    const std::size_t at = links_.maker[id];
+    return at == Links::kNone || !graph_.nodes[at].op ? nullptr : &graph_.nodes[at];
   }
 
   // The input that holds just what the node computes.
@@ -68,12 +65,13 @@ class Simplifier {
     };
     const ValueId x = node.in[0];
     if (node.in.size() == 1 && keeps(x)) {
-      const auto* shuffle = as<Dimshuffle>(node);
-      const bool nothing = as<TypeCvt>(node) || as<Reshape>(node) || as<Broadcast>(node) ||
-                           as<Identity>(node) || (shuffle && in_order(shuffle->pattern));
+      const auto* shuffle = attrs_if<Dimshuffle>(node);
+      const bool nothing = attrs_if<TypeCvt>(node) || attrs_if<Reshape>(node) ||
+                           attrs_if<Broadcast>(node) || attrs_if<Identity>(node) ||
+                           (shuffle && in_order(shuffle->pattern));
       if (nothing) return x;
     }
-    const Elemwise* op = as<Elemwise>(node);
+    const Elemwise* op = attrs_if<Elemwise>(node);
     if (!op || node.in.size() != 2) return std::nullopt;
     const ValueId y = node.in[1];
     const auto neutral = [&](double number, bool either_side) -> std::optional<ValueId> {
@@ -101,11 +99,11 @@ class Simplifier {
     if (node.in.size() != 1) return;
     const Graph::Node* before = maker(node.in[0]);
     if (!before || before->in.size() != 1) return;
-    if (as<Reshape>(node) && as<Reshape>(*before)) {
+    if (attrs_if<Reshape>(node) && attrs_if<Reshape>(*before)) {
       node.in[0] = before->in[0];
       return;
     }
-    const auto *second = as<Dimshuffle>(node), *first = as<Dimshuffle>(*before);
+    const auto *second = attrs_if<Dimshuffle>(node), *first = attrs_if<Dimshuffle>(*before);
     if (!second || !first) return;
     Dimshuffle both;
     for (const std::int64_t axis : second->pattern) {
@@ -127,7 +125,7 @@ class Simplifier {
     for (std::size_t i = 0; i < 2; ++i) {
       const ValueId x = node.in[i], gate = node.in[1 - i];
       const Graph::Node* before = maker(gate);
-      if (!before || uses_.count(gate) != 1 || before->in[0] != x) continue;
+      if (!before || links_.count(gate) != 1 || before->in[0] != x) continue;
       const bool silu = is_mode(*before, Mode::SIGMOID);
       if (!silu && !is_mode(*before, Mode::HSIGMOID)) continue;
       node.op = elemwise_op(silu ? Mode::SILU : Mode::H_SWISH);
@@ -137,14 +135,14 @@ class Simplifier {
   }
 
   Graph& graph_;
-  Uses uses_;
+  Links links_;
   std::unordered_map<ValueId, ValueId> stands_for_;
 };
 
 }  // namespace
 
-// Sums with zero may turn -0 into 0, and squares and named activations round once where the ops they
-// stand for round twice; all else is exact.
+// Sums with zero may turn -0 into 0, and squares and named activations round once where the ops
+// they stand for round twice; all else is exact.
 void simplify(Graph& graph) { Simplifier(graph).run(); }
 
 }  // namespace mge

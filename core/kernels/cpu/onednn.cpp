@@ -331,8 +331,7 @@ Key conv_key(Kind kind, const Conv& conv, DType dtype, const Shape& src, const S
              const Shape& dst, bool bias, const PostOps& post = {}) {
   Key k;
   k.add(static_cast<int64_t>(kind) | static_cast<int64_t>(dtype) << 8 | int64_t{bias} << 16 |
-        static_cast<int64_t>(weight.size()) << 20 |
-        static_cast<int64_t>(num_threads()) << 32);
+        static_cast<int64_t>(weight.size()) << 20 | static_cast<int64_t>(num_threads()) << 32);
   for (std::size_t i = 0; i < static_cast<std::size_t>(conv.spatial); ++i) {
     k.add(conv.stride[i]);
     k.add(conv.pad[i]);
@@ -452,8 +451,8 @@ bool convolution(const char* op, const Conv& conv, const View& src, const View& 
 
 bool convolution_backward_data(const char* op, const Conv& conv, const View& weight,
                                const View& diff, const MutView& out, ValueImpl* owner) {
-  const Key key = conv_key(Kind::backward_data, conv, diff.dtype, out.shape, weight.shape,
-                           diff.shape, false);
+  const Key key =
+      conv_key(Kind::backward_data, conv, diff.dtype, out.shape, weight.shape, diff.shape, false);
   Entry& e = cache().get(op, key, [&](Entry& made) {
     const ConvDescs d = describe(conv, diff.dtype, out.shape, weight.shape, diff.shape);
     const auto hint = forward_desc(d, Desc(), attributes());
@@ -480,8 +479,8 @@ bool convolution_backward_data(const char* op, const Conv& conv, const View& wei
 
 bool convolution_backward_filter(const char* op, const Conv& conv, const View& src,
                                  const View& diff, const MutView& out) {
-  const Key key = conv_key(Kind::backward_filter, conv, src.dtype, src.shape, out.shape, diff.shape,
-                           false);
+  const Key key =
+      conv_key(Kind::backward_filter, conv, src.dtype, src.shape, out.shape, diff.shape, false);
   Entry& e = cache().get(op, key, [&](Entry& made) {
     const ConvDescs d = describe(conv, src.dtype, src.shape, out.shape, diff.shape);
     const auto hint = forward_desc(d, Desc(), attributes());

@@ -116,8 +116,9 @@ Values execute(const ConvBias& op, Values& in) {
       (in.size() == 2 || per_channel(in[2].shape(), spec.shape))) {
     spec.device = in[0].device();
     Value out = Value::empty(spec);
-    if (run_convolution_with("ConvBias", conv_attrs_2d(op), in,
-                             {.activation = ElementMode::RELU}, out.mut())) return {out};
+    if (run_convolution_with("ConvBias", conv_attrs_2d(op), in, {.activation = ElementMode::RELU},
+                             out.mut()))
+      return {out};
   }
   const PauseGrad pause;  // the layer above has recorded this op as one node
   return decompose(op, in);

@@ -144,7 +144,8 @@ Spec infer_convolution(const char* op, const ConvAttrs& attrs, const Specs& in);
 
 // The kernels (convolution.cpu.cpp); shapes have been checked.
 void run_convolution(const char* op, const ConvAttrs& attrs, const Values& in, const MutView& out);
-// With what follows it, where oneDNN does the work; false where it does not, and nothing was written.
+// With what follows it, where oneDNN does the work; false where it does not, and nothing was
+// written.
 bool run_convolution_with(const char* op, const ConvAttrs& attrs, const Values& in,
                           const cpu::dnn::PostOps& post, const MutView& out);
 void run_backward_data(const char* op, const ConvAttrs& attrs, const Value& weight,

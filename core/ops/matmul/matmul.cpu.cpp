@@ -170,8 +170,8 @@ View without_repeats(View v) {
   return v;
 }
 
-bool onednn(const char* op, const Product& p, const View* bias,
-            const cpu::dnn::PostOps& post = {}, ValueImpl* owner_of_b = nullptr) {
+bool onednn(const char* op, const Product& p, const View* bias, const cpu::dnn::PostOps& post = {},
+            ValueImpl* owner_of_b = nullptr) {
   View a = p.a, b = p.b;
   MutView c = p.c;
   std::optional<Copied> own_a, own_b;

@@ -93,8 +93,7 @@ Values run(const T& op, const Spec& spec, Values& in, Kernel&& kernel) {
 
 Specs infer(const FusedConvolution& op, const Specs& in) {
   check("FusedConvolution", op, in);
-  const Spec out =
-      infer_convolution("FusedConvolution", conv_attrs_2d(op), of_product(op, in));
+  const Spec out = infer_convolution("FusedConvolution", conv_attrs_2d(op), of_product(op, in));
   check_result("FusedConvolution", op, in, out);
   return {out};
 }

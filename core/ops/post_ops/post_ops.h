@@ -23,7 +23,7 @@ struct EnumNames<Residual> {
   double alpha = 0, beta = 0;                 \
   bool bias = false;                          \
   Residual residual = Residual::NONE;
-#define MGE_POST_OP_FIELDS(T)                                                               \
+#define MGE_POST_OP_FIELDS(T)                                                              \
   field("activation", &T::activation), field("alpha", &T::alpha), field("beta", &T::beta), \
       field("bias", &T::bias), field("residual", &T::residual)
 
