@@ -45,11 +45,6 @@ std::vector<Value> SpecializingProgram::run(const std::vector<Value>& env, Profi
   return special ? special->program.run(env, profile) : general_.run(env, profile);
 }
 
-Graph SpecializingProgram::current_graph() const {
-  const std::lock_guard guard(lock_);
-  return special_ ? special_->program.graph() : general_.graph();
-}
-
 std::shared_ptr<const SpecializingProgram::Special> SpecializingProgram::special_for(
     const std::vector<Value>& env) const {
   if (captured_.empty()) return nullptr;

@@ -18,10 +18,9 @@ class SpecializingProgram {
 
   // As Program::run.
   std::vector<Value> run(const std::vector<Value>& env, Profile* profile = nullptr) const;
+  bool is_long() const { return general_.is_long(); }
   // What runs for values that change.
   const Graph& graph() const { return general_.graph(); }
-  // What runs now.
-  Graph current_graph() const;
 
  private:
   static constexpr std::uint64_t kFirstPatience = 3;

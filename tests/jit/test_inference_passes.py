@@ -1,4 +1,4 @@
-"""Programs of networks that no longer train: what passes make of them, and that it computes the same."""
+"""Programs of networks that no longer train: what passes make of them, and what it computes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ ACTIVATIONS: dict[str, Callable[[mge.Tensor], mge.Tensor]] = {
 }
 
 
-# ---- convolutions ------------------------------------------------------------------------------
+# ---- convolutions --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -83,11 +83,11 @@ def test_convolution_and_activation(activation: str) -> None:
 
 
 CONVOLUTIONS = [
-    dict(kernel_size=3, stride=2, padding=1, bias=True),
-    dict(kernel_size=(3, 1), padding=(2, 0), dilation=(2, 1), bias=False),
-    dict(kernel_size=3, groups=2, bias=True),
-    dict(kernel_size=5, groups=6, padding=2, stride=(1, 2), bias=False),
-    dict(kernel_size=1, bias=False),
+    {"kernel_size": 3, "stride": 2, "padding": 1, "bias": True},
+    {"kernel_size": (3, 1), "padding": (2, 0), "dilation": (2, 1), "bias": False},
+    {"kernel_size": 3, "groups": 2, "bias": True},
+    {"kernel_size": 5, "groups": 6, "padding": 2, "stride": (1, 2), "bias": False},
+    {"kernel_size": 1, "bias": False},
 ]
 
 
@@ -213,7 +213,7 @@ def test_empty_batches() -> None:
         assert traced(T(np.zeros((0, 2, 5, 5), "float32"))).shape == (0, 3, 3, 3)
 
 
-# ---- matrix products ---------------------------------------------------------------------------
+# ---- matrix products -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "tanh"])
@@ -241,7 +241,7 @@ def test_a_vector_and_a_matrix() -> None:
     assert kinds(lambda x: F.matmul(x, w) + b, data(8)) == ["MatrixMul", "Elemwise"]
 
 
-# ---- constants and what changes nothing ------------------------------------------------------------
+# ---- constants and what changes nothing ----------------------------------------------------------
 
 
 def test_constants() -> None:
@@ -283,7 +283,7 @@ def test_what_changes_nothing(function: Callable[[mge.Tensor], mge.Tensor], left
     assert len(kinds(function, data(2, 3, 4))) == left
 
 
-# ---- values that change ----------------------------------------------------------------------------
+# ---- values that change --------------------------------------------------------------------------
 
 
 def network() -> M.Module:
@@ -406,7 +406,7 @@ def test_modules_are_not_kept() -> None:
     for _ in range(CALLS):
         traced(x)
     reference = weakref.ref(net[0])
-    del net, traced
+    traced = net = None
     gc.collect()
     assert reference() is None
 
