@@ -304,10 +304,15 @@ PyObject* array_of(const Value& v) {
   return array.cast(nb::rv_policy::reference).release().ptr();
 }
 struct HalfTag {};
+
+void note_read(const Value& v) {
+  if (TraceSession* session = TraceSession::current()) session->note_read(v);
+}
 }  // namespace
 
 PyObject* to_numpy(const Value& slot) {
   const Value v = slot;  // another thread may rebind the slot while a traced call computes this
+  note_read(v);
   switch (v.dtype()) {
     case DType::float32:
       return array_of<float>(v);
@@ -343,6 +348,7 @@ PyObject* to_numpy(const Value& slot) {
 
 PyObject* to_scalar(const char* op, const Value& slot) {
   const Value v = slot;  // as in to_numpy()
+  note_read(v);
   if (v.size() != 1) fail_value(op, "expected one element, got shape ", v.shape());
   if (v.dtype() == DType::complex64) {
     const auto z = *v.ptr<std::complex<float>>();

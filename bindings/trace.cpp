@@ -249,6 +249,11 @@ class TracedCall {
     }
     return out;
   }
+  nb::tuple reads() {
+    nb::list out;
+    for (const ValueId id : session().reads()) out.append(id);
+    return nb::tuple(out);
+  }
   ValueId bind(nb::handle tensor) { return session().bind(value_of("trace", tensor.ptr())); }
   Graph graph() { return session().graph(); }
 
@@ -303,6 +308,8 @@ void bind_trace(nb::module_& m) {
       .def("keep_externals", &TracedCall::keep_externals,
            "Keeps what comes from outside from now on; to be called before the first op.")
       .def("externals", &TracedCall::externals, "Tensors from outside, by id.")
+      .def("reads", &TracedCall::reads,
+           "Ids of values whose contents Python has seen, where externals are kept.")
       .def("bind", &TracedCall::bind, nb::arg("tensor"),
            "The id of a Tensor in the record; one that the call has not met comes from outside.")
       .def("graph", &TracedCall::graph, "The record so far.");

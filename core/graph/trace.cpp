@@ -222,6 +222,10 @@ Values TraceSession::run_now(const OpRef& op, Values& inputs) {
   return outputs;
 }
 
+void TraceSession::note_read(const Value& v) {
+  if (keep_externals_ && id_of(v) != kNone) reads_.push_back(id_of(v));
+}
+
 ValueId TraceSession::id_of(const Value& v) const {
   const ValueImpl& impl = *v.impl();
   return made(impl) ? impl.trace.slot : kNone;

@@ -129,6 +129,10 @@ class TraceSession {
   // outside are kept, by id.
   void keep_externals() { keep_externals_ = true; }
   const std::vector<Value>& externals() const { return externals_; }
+  // Python has seen the contents of a value: what it did with them is not in the record.
+  void note_read(const Value& v);
+  // The values that it has seen, if the record is wanted.
+  const std::vector<ValueId>& reads() const { return reads_; }
   // The id of a value in the record of this call; one that the call has not met comes from outside.
   ValueId bind(const Value& v);
   // The record so far, of a call that is recorded.
@@ -160,6 +164,7 @@ class TraceSession {
   std::vector<const ValueImpl*> arguments_;
   bool keep_externals_ = false;
   std::vector<Value> externals_;
+  std::vector<ValueId> reads_;
 };
 
 }  // namespace mge

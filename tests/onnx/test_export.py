@@ -24,6 +24,8 @@ import megengine as mge
 import megengine.functional as F
 import megengine.module as M
 import megengine.onnx
+from megengine._core import apply
+from megengine.core.ops import builtin
 from megengine.jit import trace
 from megengine.onnx.exporter import check, registry
 from megengine.onnx.exporter.sizes import DependsOnSizeError, Formula, Size
@@ -121,6 +123,10 @@ def test_keyword_arguments_names_and_numbers(path: Path) -> None:
     assert graph.output[0].name == "y"
     (y,) = run(path, np.ones((2, 3), "float32"), np.float32(4))  # a scalar is an input like others
     np.testing.assert_array_equal(y, np.full((2, 3), 6, "float32"))
+    with pytest.raises(ValueError, match=r"output_names has \['x'\], which are names of inputs"):
+        megengine.onnx.export(f, inputs, path, output_names=["x"])
+    megengine.onnx.export(lambda x: {"x": x + 1, "y": x}, floats(2), path)
+    assert [o.name for o in onnx.load(path).graph.output] == ["x_output", "y"]
 
 
 def test_integers_masks_and_numpy_arrays(path: Path) -> None:
@@ -181,6 +187,43 @@ def test_elements_under_a_mask(path: Path) -> None:
     megengine.onnx.export(lambda x: F.sum(x[x > 0]) / (x > 0).sum(), floats(4, 5), path)
     x = np.float32([[3, -1, 5, -2, -3]] * 4)
     assert run(path, x)[0] == 4.0
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "bfloat16"])
+def test_other_floats(dtype: str, path: Path) -> None:
+    net = M.Sequential(M.Linear(3, 4), M.LayerNorm(4), M.Sigmoid())
+    for tensor in net.tensors():
+        tensor._reset(tensor.astype(dtype))
+    net.eval()
+    x = floats(2, 3).astype(dtype)
+    if dtype == "bfloat16":
+        with pytest.warns(UserWarning, match="takes and gives no bfloat16"):
+            megengine.onnx.export(net, x, path)
+    else:
+        megengine.onnx.export(net, x, path)
+    assert (
+        onnx.load(path).graph.input[0].type.tensor_type.elem_type
+        == {
+            "float16": onnx.TensorProto.FLOAT16,
+            "float64": onnx.TensorProto.DOUBLE,
+            "bfloat16": onnx.TensorProto.BFLOAT16,
+        }[dtype]
+    )
+
+
+def test_a_dtype_that_an_operator_lacks(path: Path) -> None:
+    x, k = (F.ones(s).astype("bfloat16") for s in ((1, 1, 3, 3), (1, 1, 2, 2)))
+    with pytest.raises(NotImplementedError, match="does not take one of its dtypes in opset 17"):
+        megengine.onnx.export(F.conv2d, (x, k), path)
+    with pytest.warns(UserWarning, match="bfloat16"):
+        megengine.onnx.export(F.conv2d, (x, k), path, opset=22)
+
+
+def test_results_beside_the_first_of_an_op(path: Path) -> None:
+    """LayerNormalization gives no mean: the op is written as what it is made of."""
+    op = builtin.LayerNorm(affine=False, eps=1e-5, normalized_dim=1)
+    megengine.onnx.export(lambda x: apply(op, x)[:2], floats(4, 6), path)
+    assert "LayerNormalization" not in operators(path)
 
 
 def test_opsets(path: Path) -> None:
@@ -438,16 +481,28 @@ def test_a_wrong_rule_is_found_and_named(path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_numbers_that_python_read_are_found_out(path: Path) -> None:
-    with pytest.raises(RuntimeError, match="on random inputs"):
+    message = r"Python reads numbers that depend on the inputs.*results of Reduce\(mode='SUM'"
+    with (
+        pytest.warns(UserWarning, match=message),
+        pytest.raises(RuntimeError, match="on random inputs"),
+    ):
         megengine.onnx.export(lambda x: x + F.sum(x).item(), floats(4), path)
+    with pytest.warns(UserWarning, match="results of an input"):
+        megengine.onnx.export(lambda x: x if x.numpy().size else -x, floats(4), path)
+    table = mge.Parameter([1.0, 2.0])  # reading what does not depend on inputs is no matter
+    megengine.onnx.export(lambda x: x * float(table.numpy().max()), floats(4), path)
 
 
 def test_inputs_to_compare_on(path: Path) -> None:
     def f(x: mge.Tensor) -> mge.Tensor:
         return x + float((x == 3).numpy().any())
 
-    megengine.onnx.export(f, floats(4), path)
-    with pytest.raises(RuntimeError, match="inputs 1 of verify"):
+    with pytest.warns(UserWarning, match="results of Elemwise"):
+        megengine.onnx.export(f, floats(4), path)
+    with (
+        pytest.warns(UserWarning, match="results of Elemwise"),
+        pytest.raises(RuntimeError, match="inputs 1 of verify"),
+    ):
         megengine.onnx.export(f, floats(4), path, verify=[floats(4), T([3.0, 3, 3, 3])])
 
 

@@ -24,6 +24,8 @@ class Recording:
         result: what the function returned.
         names: by id, what a Module that was recorded calls its parameters and buffers; and those
             that record() was told.
+        reads: ids of values whose contents Python has seen (``numpy()``, ``item()``, ``if``): what
+            it did with them is not in the graph.
     """
 
     graph: Graph
@@ -31,6 +33,7 @@ class Recording:
     captured: dict[int, Tensor]
     result: Any
     names: dict[int, str] = field(default_factory=dict)
+    reads: tuple[int, ...] = ()
 
     def compile(self) -> Executable:
         """The graph as a program of its inputs, with what it captured as constants.
@@ -96,7 +99,7 @@ def record(
             )
         result = function(*args, **kwargs)
         outputs = [call.bind(t) for t in tensors_in(result)]
-        graph = call.graph()
+        graph, reads = call.graph(), call.reads()
         captured = {i: t for i, t in call.externals().items() if i not in inputs}
         told = dict(function.named_tensors()) if isinstance(function, Module) else {}
         told.update(named or {})
@@ -108,4 +111,4 @@ def record(
     graph.outputs = tuple(outputs)
     # What the Module has and the call did not use is not in the graph.
     names = {i: name for i, name in names.items() if i in captured}
-    return Recording(graph, inputs, captured, result, names)
+    return Recording(graph, inputs, captured, result, names, reads)

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from ...jit.recording import record, tensors_in
+from ...jit.recording import Recording, record, tensors_in
 from ...module import Module
 from ...tensor import Tensor
 from ...version import __version__
@@ -23,7 +23,18 @@ from . import check
 from . import rules as rules  # fills the registry
 from .arguments import Arguments, held_by, named_tensors
 from .builder import Builder, Call, onnx_dtype
-from .plan import MismatchError, Node, Plan, Value, expanded, folded, has_sizes, plan_of, unified
+from .plan import (
+    MismatchError,
+    Node,
+    Plan,
+    Value,
+    expanded,
+    folded,
+    has_sizes,
+    plan_of,
+    read_by_python,
+    unified,
+)
 from .registry import RULES, RefusedError, has_rule, why_not
 from .sizes import DependsOnSizeError, Size
 
@@ -107,7 +118,7 @@ def export(
     samples = _sizes_to_try(arguments, axes, sample_sizes or {})
     with _evaluation_mode(function):
         plans, labels = _record(function, arguments, axes, samples)
-        names = _output_names(labels, output_names)
+        names = _output_names(labels, output_names, [leaf.name for leaf in arguments.leaves])
         odd = [] if sample_sizes else _record_odd(function, arguments, axes, samples)
         built = _build(plans, samples, odd, arguments, names, opset, function)
 
@@ -308,12 +319,25 @@ def _record(
                 "export: expected a Tensor, or Tensors in lists, tuples and dicts, as the result; "
                 f"got {type(recording.result).__name__}"
             )
+        if not plans:
+            _warn_of_reads(recording)
         plans.append(expanded(plan_of(recording), has_rule))
         if not by_contents and BY_CONTENTS.intersection(n.kind for n in plans[0].nodes):
             by_contents = True
             if len(samples) == 1:
                 samples.extend([sizes, sizes])
     return plans, labels
+
+
+def _warn_of_reads(recording: Recording) -> None:
+    read = read_by_python(recording)
+    if read:
+        warnings.warn(
+            "export: during the call Python reads numbers that depend on the inputs, with numpy(), "
+            "item() or a branch, and what it does with them is fixed in the file; they are results "
+            f"of {', '.join(read)}",
+            stacklevel=4,
+        )
 
 
 def _record_odd(
@@ -330,7 +354,9 @@ def _record_odd(
     for step in (1, -1) if samples[0] else ():
         sizes = {symbol: n + step for symbol, n in samples[-1].items()}
         try:
-            found, _ = _record(function, arguments, axes, [sizes])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # said of the first recording
+                found, _ = _record(function, arguments, axes, [sizes])
         except Exception:  # whatever a function raises for sizes that it does not take
             continue
         out.append((found[0], sizes))
@@ -348,9 +374,17 @@ def _labels(name: str, result: Any) -> list[str]:
     return []
 
 
-def _output_names(labels: Sequence[str], given: Sequence[str] | None) -> list[str]:
+def _output_names(
+    labels: Sequence[str], given: Sequence[str] | None, inputs: Sequence[str]
+) -> list[str]:
     if given is None:
-        return list(labels)
+        return [f"{label}_output" if label in inputs else label for label in labels]
+    taken = set(given).intersection(inputs)
+    if taken:
+        raise ValueError(
+            f"export: output_names has {sorted(taken)}, which are names of inputs; an ONNX file "
+            "has one value of a name"
+        )
     if len(given) != len(labels) or len(set(given)) != len(given):
         raise ValueError(
             f"export: expected {len(labels)} different output_names, got {list(given)}"
@@ -375,7 +409,7 @@ def _one_plan(plans: Sequence[Plan], samples: Sequence[dict[str, int]]) -> Plan:
 
 def _emit(builder: Builder, plan: Plan) -> None:
     """Writes all nodes; raises NotImplementedError for all that cannot be, together."""
-    used = plan.used()
+    used = plan.used
     refused: dict[str, list[str]] = {}
     for node in plan.nodes:
         call = Call(
@@ -514,7 +548,16 @@ def _write(
             )
         else:
             aside.write_bytes(model.SerializeToString())
-        onnx.checker.check_model(str(aside), full_check=True)
+        try:
+            onnx.checker.check_model(str(aside), full_check=True)
+        except onnx.shape_inference.InferenceError as error:
+            if "unsupported type" not in str(error):
+                raise
+            opset = model.opset_import[0].version
+            raise NotImplementedError(
+                f"export: an operator does not take one of its dtypes in opset {opset}; a newer "
+                f"one may: {error}"
+            ) from error
         if compare is not None:
             compare(aside)
         files = [Path(scratch) / data, aside] if external_data else [aside]
@@ -590,6 +633,16 @@ def _verify(
             stacklevel=5,
         )
         return
+
+    outside = [builder.plan.values[i] for i in (*builder.plan.inputs, *builder.plan.outputs)]
+    if any(value.dtype.name == "bfloat16" for value in outside):
+        warnings.warn(
+            "export: the file is not compared with the function, since onnxruntime takes and gives "
+            "no bfloat16 arrays (verify=False says that none is wanted)",
+            stacklevel=5,
+        )
+        return
+    rtol = check.tolerance(rtol, builder.plan)
 
     def call(leaves: Sequence[Tensor]) -> list[np.ndarray[Any, Any]]:
         return [t.numpy() for t in tensors_in(arguments.call(function, leaves))]

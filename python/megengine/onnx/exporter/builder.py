@@ -19,6 +19,11 @@ def onnx_dtype(dtype: np.dtype[Any]) -> int:
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether it is one of floats; NumPy does not count bfloat16 among them."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
 class Arg:
     """An operand of the call that is exported.
 

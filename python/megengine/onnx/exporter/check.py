@@ -17,13 +17,18 @@ from ...tensor import Tensor
 from .builder import onnx_dtype
 from .plan import Plan, run
 
-# What 16-bit floats are good for.
+# What models with 16-bit floats are good for.
 LOOSER = {"float16": 5e-3, "bfloat16": 4e-2}
 
 
 def has_runtime() -> bool:
     """Whether onnxruntime is installed."""
     return importlib.util.find_spec("onnxruntime") is not None
+
+
+def tolerance(rtol: float, plan: Plan) -> float:
+    """The largest relative difference for a plan: 16-bit floats anywhere in it loosen it."""
+    return max([rtol, *(LOOSER.get(value.dtype.name, 0.0) for value in plan.values.values())])
 
 
 def _session(model: str | bytes) -> Any:
@@ -51,7 +56,6 @@ def difference(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], rtol: floa
     if want.dtype.kind in "iub":
         wrong = int(np.count_nonzero(got != want))
         return f"{wrong} of {want.size} elements differ" if wrong else ""
-    rtol = max(rtol, LOOSER.get(str(want.dtype), 0.0))
     a, b = got.astype("float64"), want.astype("float64")
     finite = np.isfinite(b)
     if not np.array_equal(np.where(np.isfinite(a), 0, a), np.where(finite, 0, b), equal_nan=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,9 @@ class Plan:
     outputs: list[int]
     tensors: dict[int, Tensor] = field(default_factory=dict)  # constants of the recording
 
+    @cached_property
     def used(self) -> set[int]:
-        """The values that a node or the caller reads."""
+        """The values that a node or the caller reads; of a plan that does not grow any more."""
         return {i for node in self.nodes for i in node.inputs} | set(self.outputs)
 
     def without_dead_nodes(self) -> Plan:
@@ -81,11 +83,24 @@ def plan_of(recording: Recording) -> Plan:
     return Plan(nodes, values, list(recording.inputs), list(graph.outputs), tensors)
 
 
+def read_by_python(recording: Recording) -> list[str]:
+    """The ops whose results, which depend on the inputs, Python has seen during the call."""
+    depends = set(recording.inputs)
+    makers = {}
+    for node in recording.graph.nodes:
+        if depends.intersection(node.inputs):
+            depends.update(node.outputs)
+            makers.update(dict.fromkeys(node.outputs, repr(node.op)))
+    read = [i for i in recording.reads if i in depends]
+    return list(dict.fromkeys(makers.get(i, "an input") for i in read))
+
+
 def expanded(plan: Plan, has_rule: Callable[[Node, Plan], bool]) -> Plan:
     """The plan with ops that have no rule replaced by what they are made of, where they say it."""
+    plan = plan.without_dead_nodes()
     out = replace(plan, nodes=[], values=dict(plan.values), tensors=dict(plan.tensors))
-    for node in plan.without_dead_nodes().nodes:
-        _expand(node, out, has_rule)
+    for node in plan.nodes:
+        _expand(node, plan, {}, out, has_rule)
     return out.without_dead_nodes()
 
 
@@ -109,51 +124,52 @@ def contents_needed(node: Node) -> list[int]:
     return out
 
 
-def _expand(node: Node, out: Plan, has_rule: Callable[[Node, Plan], bool]) -> None:
-    if node.kind not in DECOMPOSED or has_rule(node, out):
-        out.nodes.append(node)
+def _expand(
+    node: Node,
+    plan: Plan,
+    ids: dict[int, int],
+    out: Plan,
+    has_rule: Callable[[Node, Plan], bool],
+) -> None:
+    """Appends a node of a plan to `out`, under the ids that values have there, or its parts."""
+    moved = replace(
+        node,
+        inputs=tuple(ids.get(i, i) for i in node.inputs),
+        outputs=tuple(ids.get(i, i) for i in node.outputs),
+    )
+    known = all(moved.inputs[at] in out.tensors for at in contents_needed(node))
+    if node.kind not in DECOMPOSED or has_rule(node, plan) or not known:
+        out.nodes.append(moved)
         return
-    if any(node.inputs[at] not in out.tensors for at in contents_needed(node)):
-        out.nodes.append(node)  # to be refused
-        return
+    # Contents matter where sizes and positions are inputs; those are constants.
     arguments = [
         Tensor(out.tensors[i].numpy(), dtype=out.values[i].dtype)
         if i in out.tensors
         else Tensor(np.zeros(out.values[i].shape, "uint8"), dtype=out.values[i].dtype)
-        for i in node.inputs
+        for i in moved.inputs
     ]
-    # An op may leave an output out; the caller cannot have read it then.
-    made: list[bool] = []
+    there: list[bool] = []  # an op may leave an output out, which nobody reads then
 
     def parts(*tensors: Tensor) -> list[Tensor]:
         results = decompose(node.op, *tensors)
-        made[:] = [r is not None for r in results]
+        there[:] = [r is not None for r in results]
         return [r for r in results if r is not None]
 
-    inner = plan_of(record(parts, *arguments))
-    ids = dict(zip(inner.inputs, node.inputs, strict=True))
-    used = inner.used()
-    for i in inner.values:
-        if i in ids or i not in used:
-            continue
-        ids[i] = max(out.values, default=-1) + 1
-        out.values[ids[i]] = inner.values[i]
-        if i in inner.tensors:
-            out.tensors[ids[i]] = inner.tensors[i]
-    for part in inner.without_dead_nodes().nodes:
-        for i in part.outputs:
-            if i not in ids:
-                ids[i] = max(out.values) + 1
-                out.values[ids[i]] = inner.values[i]
-        moved = replace(
-            part,
-            inputs=tuple(ids[i] for i in part.inputs),
-            outputs=tuple(ids[i] for i in part.outputs),
-        )
-        _expand(moved, out, has_rule)
-    targets = [i for i, there in zip(node.outputs, made, strict=True) if there]
+    inner = plan_of(record(parts, *arguments)).without_dead_nodes()
+    inside = dict(zip(inner.inputs, moved.inputs, strict=True))
+    made = {i for part in inner.nodes for i in part.outputs}
+    for i in sorted(inner.used | made):
+        if i not in inside:
+            inside[i] = max(out.values) + 1
+            out.values[inside[i]] = inner.values[i]
+            if i in inner.tensors:
+                out.tensors[inside[i]] = inner.tensors[i]
+    for part in inner.nodes:
+        _expand(part, inner, inside, out, has_rule)
+    targets = [i for i, is_there in zip(moved.outputs, there, strict=True) if is_there]
     for target, source in zip(targets, inner.outputs, strict=True):
-        out.nodes.append(Node(builtin.Identity(), "Identity", {}, (ids[source],), (target,)))
+        same = (inside[source],)
+        out.nodes.append(Node(builtin.Identity(), "Identity", {}, same, (target,)))
 
 
 def run(plan: Plan, inputs: Sequence[Tensor]) -> dict[int, Tensor]:
@@ -198,7 +214,7 @@ def unified(plans: Sequence[Plan]) -> Plan:
         }
         nodes.append(replace(node, fields=fields))
     values = {}
-    reads = first.used().union(first.inputs, *(n.outputs for n in nodes))
+    reads = first.used.union(first.inputs, *(n.outputs for n in nodes))
     for i in sorted(reads):
         same_values = [p.values.get(i) for p in plans]
         shape = _unified_shape(first.values[i].name or f"value {i}", same_values)

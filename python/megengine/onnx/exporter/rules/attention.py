@@ -11,7 +11,7 @@ from ..registry import exports
 
 def _plain(node: Node, plan: Plan) -> bool:
     lse = node.outputs[1:]
-    return node.fields["drop_prob"] == 0 and not plan.used().intersection(lse)
+    return node.fields["drop_prob"] == 0 and not plan.used.intersection(lse)
 
 
 @exports("ScaledDotProductAttention", when=_plain)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..builder import Arg, Builder, Call
+from ..builder import Arg, Builder, Call, is_float
 from ..registry import RefusedError, exports
 from ..sizes import AnySize, Shape
 
@@ -48,7 +48,7 @@ def convolution(g: Builder, call: Call) -> str:
     x, weight, *bias = call.inputs
     spatial = x.ndim - 2
     kernel, shape, groups = _weight(g, call, weight, spatial)
-    if call.dtype.kind != "f" or call.dtype != x.dtype:
+    if not is_float(call.dtype) or call.dtype != x.dtype:
         raise RefusedError("ONNX has convolutions of floats alone")
     pads = _per_axis(call, "pad", spatial)
     return g.emit(
@@ -179,7 +179,7 @@ def local_conv(g: Builder, call: Call) -> str:
 def sliding_window_transpose(g: Builder, call: Call) -> str:
     """The transposed convolution of that."""
     x = call.inputs[0]
-    if x.dtype.kind != "f" or x.dtype != call.dtype:
+    if not is_float(x.dtype) or x.dtype != call.dtype:
         raise RefusedError("ONNX has convolutions, which this is written as, of floats alone")
     kernel, h, w = _window_kernel(g, call, x.dtype)
     n, c, rows, columns = x.shape[:4]

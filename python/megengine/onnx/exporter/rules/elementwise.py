@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..builder import Arg, Builder, Call
+from ..builder import Arg, Builder, Call, is_float
 from ..registry import RefusedError, exports
 
 Names = list[str]
@@ -220,7 +220,7 @@ def _gelu(g: Builder, x: Names, t: np.dtype[Any]) -> str:
 @_function("ROUND")
 def _round(g: Builder, x: Names, t: np.dtype[Any]) -> str:
     # Halves go away from zero; ONNX's Round sends them to even numbers.
-    if t.kind != "f":
+    if not is_float(t):
         return x[0]
     size = g.emit("Abs", x[0])
     down = g.emit("Floor", size)
@@ -231,14 +231,14 @@ def _round(g: Builder, x: Names, t: np.dtype[Any]) -> str:
 
 @_function("FLOOR_DIV")
 def _floor_div(g: Builder, x: Names, t: np.dtype[Any]) -> str:
-    if t.kind == "f":
+    if is_float(t):
         return g.emit("Floor", g.emit("Div", *x))
     return g.emit("Div", g.emit("Sub", x[0], g.emit("Mod", *x)), x[1])
 
 
 @_function("MOD")
 def _mod(g: Builder, x: Names, t: np.dtype[Any]) -> str:
-    if t.kind != "f":
+    if not is_float(t):
         return g.emit("Mod", *x)  # with the sign of the divisor
     rest = g.emit("Mod", *x, fmod=1)  # with that of the dividend
     zero = _c(g, 0, t)

@@ -226,7 +226,11 @@ def indexing_set_one_hot(g: Builder, call: Call) -> str:
     x, index, v = call.inputs
     axis = call["axis"] % x.ndim
     at = g.unsqueeze(g.cast(index, "int64"), [axis])
-    return g.emit("ScatterElements", x, at, g.cast(v, x.dtype), axis=axis)
+    shape = (*index.shape[:axis], 1, *index.shape[axis:])
+    value = g.cast(v, x.dtype)
+    if v.shape != shape:
+        value = g.expand(value, shape)
+    return g.emit("ScatterElements", x, at, value, axis=axis)
 
 
 # ---- by contents -------------------------------------------------------------------------------

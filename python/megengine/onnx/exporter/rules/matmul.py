@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..builder import Arg, Builder, Call
+from ..builder import Arg, Builder, Call, is_float
 from ..registry import RefusedError, exports
 
 
@@ -15,7 +15,7 @@ def matrix_mul(g: Builder, call: Call) -> str:
     if (
         a.ndim == 2
         and b.ndim == 2
-        and call.dtype.kind == "f"
+        and is_float(call.dtype)
         and (call["transposeA"] or call["transposeB"])
     ):
         return g.emit("Gemm", a, b, transA=int(call["transposeA"]), transB=int(call["transposeB"]))
@@ -67,7 +67,7 @@ def dot(g: Builder, call: Call) -> str:
 def linear(g: Builder, call: Call) -> str:
     """Gemm for a matrix; for more axes a product with the transposed weight, and the bias."""
     x, weight, *bias = call.inputs
-    if call.dtype.kind != "f":
+    if not is_float(call.dtype):
         raise RefusedError("ONNX has fully connected layers of floats alone")
     if x.ndim == 2:
         return g.emit("Gemm", x, weight, *bias, transB=1)

@@ -35,7 +35,7 @@ def batch_norm(g: Builder, call: Call) -> str:
 
 
 def _only_y(node: Node, plan: Plan) -> bool:
-    return not plan.used().intersection(node.outputs[1:])
+    return not plan.used.intersection(node.outputs[1:])
 
 
 @exports("LayerNorm", when=_only_y)

@@ -9,7 +9,7 @@ import numpy as np
 from ...._core import apply
 from ....core.ops import builtin
 from ....tensor import Tensor
-from ..builder import Arg, Builder, Call
+from ..builder import Arg, Builder, Call, is_float
 from ..registry import exports
 from ..sizes import AnySize, Size, static
 
@@ -20,7 +20,7 @@ MODES = {"NEAREST": "nearest", "LINEAR": "linear", "CUBIC": "cubic"}
 def interpolate(g: Builder, call: Call) -> str:
     """Resize; filters that it lacks are a product with a matrix for each axis."""
     x, mode = call.inputs[0], str(call["mode"])
-    if mode not in MODES or x.dtype.kind != "f":
+    if mode not in MODES or not is_float(x.dtype):
         return _by_matrices(g, call, x, mode)
     aligned = call["align_corners"]
     attributes: dict[str, Any] = {"mode": MODES[mode]}
@@ -53,7 +53,7 @@ def _scale(before: AnySize, after: AnySize) -> int | None:
 
 
 def _by_matrices(g: Builder, call: Call, x: Arg, mode: str) -> str:
-    dtype = x.dtype if x.dtype.kind == "f" else np.dtype("float32")
+    dtype = x.dtype if is_float(x.dtype) else np.dtype("float32")
     name = g.cast(x, dtype)
     before, after = static(x.shape[2:]), static(call.shape[2:])
     for i, (n, m) in enumerate(zip(before, after, strict=True)):
