@@ -169,11 +169,7 @@ class Impl:
 
     def run(self, ctx: Context, inputs: Sequence[Any], attributes: dict[str, Any]) -> Any:
         """Computes the outputs: one value, or a tuple of them."""
-        on_host = (
-            self.function is None
-            or (bool(inputs) and all(map(_on_host, inputs)))
-            or any(map(_is_of_host, inputs))
-        )
+        on_host = self.function is None or (self.host is not None and _belongs_to_host(inputs))
         function, signature = self.function, self.signature
         if self.host is not None and self.host_signature is not None and on_host:
             function, signature = self.host, self.host_signature
@@ -184,15 +180,18 @@ class Impl:
         return function(*args, **attributes)
 
 
-def _on_host(value: Any) -> bool:
-    if isinstance(value, list):
-        return bool(value) and all(map(_on_host, value))
-    return not isinstance(value, Tensor)
-
-
-def _is_of_host(value: Any) -> bool:
-    """Whether a value is of a dtype that Tensors do not have."""
-    return isinstance(value, np.ndarray) and value.dtype not in TENSOR_DTYPES
+def _belongs_to_host(inputs: Sequence[Any]) -> bool:
+    """Whether no input is a Tensor, or one is of a dtype that Tensors do not have."""
+    without_tensors = bool(inputs)
+    for value in inputs:
+        if isinstance(value, Tensor):
+            without_tensors = False
+        elif isinstance(value, np.ndarray):
+            if value.dtype not in TENSOR_DTYPES:
+                return True
+        elif isinstance(value, list) and not (value and _belongs_to_host(value)):
+            without_tensors = False
+    return without_tensors
 
 
 def _convert(kind: str, value: Any) -> Any:

@@ -16,6 +16,7 @@ from . import (
     random,
     recurrent,
     reduce,
+    sampling,
     sequence,
     signal,
     tensor,

@@ -71,6 +71,18 @@ def _bias(mask: Tensor, keys: int) -> tuple[Tensor | None, Tensor | None]:
     return (None, mask) if boolean else (mask, None)
 
 
+def _fused(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, allowed: Tensor | None, scale: float
+) -> Tensor:
+    """Attention that never holds the matrix of scores."""
+    mask = bias
+    if allowed is not None:
+        mask = F.logical_not(allowed)
+        if bias is not None:
+            mask = F.where(allowed, bias, F.full_like(bias, -math.inf))
+    return F.nn.scaled_dot_product_attention(q, k, v, mask, scale=scale)
+
+
 @op("Attention", since=23)
 def attention(
     ctx: Context,
@@ -104,12 +116,7 @@ def attention(
     n_heads, queries, size = q._tuple_shape[1:]
     keys = k._tuple_shape[2]
     k, v = _shared(k, n_heads), _shared(v, n_heads)
-    root = math.sqrt(scale if scale is not None else 1.0 / math.sqrt(size))
-    scores = F.matmul(q * root, k * root, transpose_b=True)
-    steps = [scores]
-    if softcap:
-        scores = softcap * F.tanh(scores / softcap)
-    steps.append(scores)
+    factor = scale if scale is not None else 1.0 / math.sqrt(size)
     bias, allowed = (None, None) if attn_mask is None else _bias(attn_mask, keys)
     window = _allowed(queries, keys, offset, bool(is_causal), left_window_size, right_window_size)
     if nonpad_kv_seqlen is not None:
@@ -118,6 +125,15 @@ def attention(
     if window is not None:
         both = to_tensor(window)
         allowed = both if allowed is None else F.logical_and(allowed, both)
+    if ctx.n_outputs == 1 and not softcap and softmax_precision is None:
+        y = _fused(q, k, v, bias, allowed, factor)
+        return _packed(y) if three else y
+    root = math.sqrt(factor)
+    scores = F.matmul(q * root, k * root, transpose_b=True)
+    steps = [scores]
+    if softcap:
+        scores = softcap * F.tanh(scores / softcap)
+    steps.append(scores)
     if bias is not None:
         scores = scores + bias
     if allowed is not None:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .... import functional as F
 from ....tensor import Tensor
 from ..registry import Context, op
@@ -27,14 +29,30 @@ def _batch_norm(
     epsilon: float,
     momentum: float,
 ) -> Tensor:
-    if x.ndim < 2 or dtype_of(x) == "float64" or dtype_of(scale) != "float32":
-        # As ops that take any dtype; running statistics are taken as they are.
-        shape = (1, -1) + (1,) * (x.ndim - 2) if x.ndim > 1 else (-1,)
-        spread = [F.reshape(v, shape) for v in (scale, bias, mean, var)]
-        return like((x - spread[2]) / F.sqrt(spread[3] + epsilon) * spread[0] + spread[1], x)
-    return F.nn.batch_norm(
-        x, mean, var, scale, bias, training=ctx.training, momentum=momentum, eps=epsilon
+    if x.ndim == 1:
+        return F.flatten(
+            _batch_norm(ctx, F.reshape(x, (-1, 1)), scale, bias, mean, var, epsilon, momentum)
+        )
+    if dtype_of(scale) in (np.float32, np.float64):
+        return F.nn.batch_norm(
+            x, mean, var, scale, bias, training=ctx.training, momentum=momentum, eps=epsilon
+        )
+    # Of low precision: it is computed in float32, and the statistics are rounded once.
+    new_mean, new_var = mean.astype("float32"), var.astype("float32")
+    y = F.nn.batch_norm(
+        x.astype("float32"),
+        new_mean,
+        new_var,
+        scale.astype("float32"),
+        bias.astype("float32"),
+        training=ctx.training,
+        momentum=momentum,
+        eps=epsilon,
     )
+    if ctx.training:
+        mean._reset(new_mean.astype(mean.dtype))
+        var._reset(new_var.astype(var.dtype))
+    return like(y, x)
 
 
 @op("BatchNormalization")
@@ -85,7 +103,7 @@ def batch_norm(
     momentum: float = 0.9,
     training_mode: int = 0,
 ) -> Any:
-    if ctx.n_outputs == 1 or not training_mode:
+    if not training_mode or (ctx.training and ctx.n_outputs == 1):
         return _batch_norm(ctx, x, scale, bias, mean, var, epsilon, momentum)
     # The operator gives new running statistics, of the variance of the population.
     axes = (0, *range(2, x.ndim))
