@@ -563,7 +563,7 @@ def test_external_data(path: Path) -> None:
 
 
 def test_too_large_for_one_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("megengine.onnx.exporter.api.LARGEST_FILE", 1000)
+    monkeypatch.setattr("megengine.onnx.exporter.file.LARGEST_FILE", 1000)
     net = M.Linear(30, 20)
     net.eval()
     with pytest.raises(ValueError, match="external_data=True puts them into a file of their own"):

@@ -1,8 +1,10 @@
 """megengine.onnx.export: functions and Modules as ONNX files.
 
-``api.py`` is the order of the steps: the function is recorded (``arguments.py``, ``plan.py``) at as
-many sizes as its dynamic axes need (``sizes.py``), each op is written by its rule (``registry.py``,
-``rules/``) through ``builder.py``, and the file is compared with the function (``check.py``).
+In the order of the steps: ``api.py`` calls them; ``arguments.py`` knows how the function is called;
+``recordings.py`` records it at as many sizes as its dynamic axes need, and ``plan.py`` makes one
+list of nodes of them, whose numbers may be functions of the sizes (``sizes.py``); ``model.py``
+writes each node by its rule (``registry.py``, ``rules/``) through ``builder.py``; ``file.py`` puts
+the model in place after ``check.py`` has compared it with the function.
 """
 
 from .api import export

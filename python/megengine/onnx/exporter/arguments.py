@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,8 @@ import numpy as np
 from ...jit import trace
 from ...module import Module
 from ...tensor import Tensor
+
+DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -32,11 +36,19 @@ class Arguments:
         inputs: a Tensor, the positional arguments as a tuple or list, or keyword arguments as a
             dict; nested as the function takes them.
         names: for the Tensors, in order; without it those of the function's parameters.
+        dynamic_axes: by the name of a Tensor, names of the sizes of its dynamic axes.
+
+    ``leaves`` are the Tensors among them, ``axes`` the dynamic axes of each, counted from 0.
     """
 
     def __init__(
-        self, function: Callable[..., Any], inputs: Any, names: Sequence[str] | None
+        self,
+        function: Callable[..., Any],
+        inputs: Any,
+        names: Sequence[str] | None = None,
+        dynamic_axes: DynamicAxes | None = None,
     ) -> None:
+        self.function = function
         if isinstance(inputs, Tensor | np.ndarray):
             inputs = (inputs,)
         self._inputs = inputs
@@ -59,37 +71,37 @@ class Arguments:
                 Leaf(name, leaf.array, leaf.dtype)
                 for name, leaf in zip(names, self.leaves, strict=True)
             ]
+        self.axes = _checked_axes(self.leaves, dynamic_axes or {})
 
-    def call(self, function: Callable[..., Any], tensors: Sequence[Tensor]) -> Any:
+    @property
+    def names(self) -> list[str]:
+        """Of the Tensors."""
+        return [leaf.name for leaf in self.leaves]
+
+    def call(self, *tensors: Tensor) -> Any:
         """The function's result for these Tensors in place of the example's."""
-        rest = iter(tensors)
-        filled = _filled(self._inputs, rest)
+        filled = _filled(self._inputs, iter(tensors))
         if isinstance(filled, dict):
-            return function(**filled)
-        return function(*filled)
+            return self.function(**filled)
+        return self.function(*filled)
 
     def tensors(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[Tensor]:
         """Arrays as Tensors of the dtypes of the example."""
         return [Tensor(a, dtype=leaf.dtype) for a, leaf in zip(arrays, self.leaves, strict=True)]
 
-    def example(
-        self, axes: Mapping[str, Mapping[int, str]], sizes: Mapping[str, int]
-    ) -> list[np.ndarray[Any, Any]]:
+    def example(self, sizes: Mapping[str, int]) -> list[np.ndarray[Any, Any]]:
         """The example's arrays, cut or repeated to other sizes along the dynamic axes."""
         out = []
         for leaf in self.leaves:
             array = leaf.array
-            for axis, symbol in axes.get(leaf.name, {}).items():
+            for axis, symbol in self.axes[leaf.name].items():
                 positions = np.arange(sizes[symbol]) % max(array.shape[axis], 1)
                 array = np.take(array, positions, axis)
             out.append(array)
         return out
 
     def resampled(
-        self,
-        axes: Mapping[str, Mapping[int, str]],
-        sizes: Mapping[str, int],
-        rng: np.random.Generator,
+        self, sizes: Mapping[str, int], rng: np.random.Generator
     ) -> list[np.ndarray[Any, Any]]:
         """Arrays whose elements are the example's, from other places along axis 0.
 
@@ -97,20 +109,45 @@ class Arguments:
         """
         return [
             np.take_along_axis(a, rng.integers(0, len(a), a.shape), 0) if a.size and a.ndim else a
-            for a in self.example(axes, sizes)
+            for a in self.example(sizes)
         ]
 
     def random(
-        self,
-        axes: Mapping[str, Mapping[int, str]],
-        sizes: Mapping[str, int],
-        rng: np.random.Generator,
+        self, sizes: Mapping[str, int], rng: np.random.Generator
     ) -> list[np.ndarray[Any, Any]]:
         """Arrays in the range of the example's.
 
         Floats have its mean and spread, integers lie between its least and its largest.
         """
-        return [_random_like(a, rng) for a in self.example(axes, sizes)]
+        return [_random_like(a, rng) for a in self.example(sizes)]
+
+
+def _checked_axes(all_leaves: Sequence[Leaf], given: DynamicAxes) -> dict[str, dict[int, str]]:
+    leaves = {leaf.name: leaf for leaf in all_leaves}
+    out: dict[str, dict[int, str]] = {name: {} for name in leaves}
+    sizes: dict[str, int] = {}
+    for name, wanted in given.items():
+        if name not in leaves:
+            raise ValueError(
+                f"export: dynamic_axes names '{name}', but the inputs are {', '.join(leaves)}"
+            )
+        shape = leaves[name].array.shape
+        pairs = (
+            wanted.items()
+            if isinstance(wanted, Mapping)
+            else [(axis, f"{name}_{axis}") for axis in wanted]
+        )
+        for axis, symbol in pairs:
+            if not -len(shape) <= axis < len(shape):
+                raise ValueError(f"export: '{name}' of shape {shape} has no axis {axis}")
+            axis %= len(shape)
+            if sizes.setdefault(symbol, shape[axis]) != shape[axis]:
+                raise ValueError(
+                    f"export: dynamic size '{symbol}' is {sizes[symbol]} and {shape[axis]} in the "
+                    "inputs; give the axes names of their own"
+                )
+            out[name][axis] = symbol
+    return out
 
 
 def _random_like(array: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
@@ -192,6 +229,28 @@ def held_by(function: Any, _seen: set[int] | None = None) -> Iterator[tuple[str,
                 yield name, value
             else:
                 yield from held_by(value, seen)
+
+
+@contextmanager
+def evaluation_mode(function: Callable[..., Any]) -> Iterator[None]:
+    """Puts the Modules of a function into evaluation mode, and back afterwards."""
+    modules = [
+        m for _, held in held_by(function) if isinstance(held, Module) for m in held.modules()
+    ]
+    before = [(m, m.training) for m in modules]
+    if any(training for _, training in before):
+        warnings.warn(
+            "export: the function holds Modules in training mode; what is exported is what they "
+            "compute in evaluation mode (call eval() to say so)",
+            stacklevel=4,
+        )
+    for module in modules:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, training in before:
+            module.training = training
 
 
 def named_tensors(function: Any) -> dict[str, Tensor]:

@@ -13,6 +13,8 @@ from onnx import helper
 from .plan import Node, Plan, Value
 from .sizes import AnySize, DependsOnSizeError, Formula, Shape, Size, is_static
 
+SMALL = 64  # elements of a constant that is written once, however often it is made
+
 
 def onnx_dtype(dtype: np.dtype[Any]) -> int:
     """The number that ONNX has for a dtype."""
@@ -195,13 +197,14 @@ class Builder:
             name = self.unique(name)
             self.constants[name] = array
             return name
-        key = (array.dtype.str, str(array.dtype), array.shape, array.tobytes())
-        if array.size > 64 or key not in self._small:
-            made = self.unique(_constant_name(array))
+        if array.size > SMALL:
+            made = self.unique("constant")
             self.constants[made] = array
-            if array.size > 64:
-                return made
-            self._small[key] = made
+            return made
+        key = (str(array.dtype), array.shape, array.tobytes())
+        if key not in self._small:
+            self._small[key] = self.unique(_constant_name(array))
+            self.constants[self._small[key]] = array
         return self._small[key]
 
     def scalar(self, number: float, dtype: Any) -> str:

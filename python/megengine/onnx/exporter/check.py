@@ -13,7 +13,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from ...jit.recording import tensors_in
 from ...tensor import Tensor
+from .arguments import Arguments
 from .builder import onnx_dtype
 from .plan import Plan, run
 
@@ -21,9 +23,14 @@ from .plan import Plan, run
 LOOSER = {"float16": 5e-3, "bfloat16": 4e-2}
 
 
-def has_runtime() -> bool:
-    """Whether onnxruntime is installed."""
-    return importlib.util.find_spec("onnxruntime") is not None
+def cannot(plan: Plan) -> str:
+    """Why a model of this plan cannot be compared; empty where it can be."""
+    if importlib.util.find_spec("onnxruntime") is None:
+        return "onnxruntime is not installed (pip install onnxruntime; verify=False wants none)"
+    outside = [plan.values[i] for i in (*plan.inputs, *plan.outputs)]
+    if any(value.dtype.name == "bfloat16" for value in outside):
+        return "onnxruntime takes and gives no bfloat16 arrays (verify=False wants none)"
+    return ""
 
 
 def tolerance(rtol: float, plan: Plan) -> float:
@@ -81,10 +88,44 @@ class Sample:
     required: bool = False
 
 
+def sizes_to_compare(
+    arguments: Arguments, samples: Sequence[dict[str, int]], odd: Sequence[dict[str, int]]
+) -> list[dict[str, int]]:
+    """Those of the first and the last recording, a batch of 1, and the odd ones."""
+    batches = {
+        symbol for found in arguments.axes.values() for axis, symbol in found.items() if axis == 0
+    }
+    single = {**samples[-1], **dict.fromkeys(batches, 1)}
+    return [samples[0], samples[-1], single, *odd]
+
+
+def inputs_to_compare(
+    arguments: Arguments, samples: Sequence[dict[str, int]], wanted: bool | Sequence[Any]
+) -> list[Sample]:
+    """The example's inputs, random ones of several sizes, and those of the caller."""
+    rng = np.random.default_rng(0)
+    example = arguments.tensors([leaf.array for leaf in arguments.leaves])
+    out = [Sample("the example's inputs", example, required=True)]
+    for sizes in samples:
+        shown = ", ".join(f"{k}={v}" for k, v in sizes.items())
+        out.append(
+            Sample(
+                f"random inputs with {shown}" if shown else "random inputs",
+                arguments.tensors(arguments.random(sizes, rng)),
+                arguments.tensors(arguments.resampled(sizes, rng)),
+            )
+        )
+    for number, given in enumerate([] if isinstance(wanted, bool) else wanted):
+        leaves = Arguments(arguments.function, given).leaves
+        tensors = arguments.tensors([leaf.array for leaf in leaves])
+        out.append(Sample(f"inputs {number} of verify", tensors, required=True))
+    return out
+
+
 def verify(
     path: Path,
-    call: Callable[[Sequence[Tensor]], list[np.ndarray[Any, Any]]],
-    names: tuple[Sequence[str], Sequence[str]],
+    arguments: Arguments,
+    output_names: Sequence[str],
     samples: Sequence[Sample],
     rtol: float,
     find_first: Callable[[onnx.ModelProto, list[Tensor]], str],
@@ -93,8 +134,8 @@ def verify(
 
     Args:
         path: the model.
-        call: the function, to arrays.
-        names: of inputs and of outputs.
+        arguments: of the function.
+        output_names: of its results.
         samples: inputs.
         rtol: the largest difference, relative to the largest number of a result.
         find_first: says which op differs first.
@@ -102,22 +143,22 @@ def verify(
     session = _session(str(path))
     wanted_inputs = {i.name for i in session.get_inputs()}
     for sample in samples:
-        tensors, want = _called(call, sample)
+        tensors, want = _called(arguments, sample)
         if want is None:
             continue
         feed = {
             name: np.ascontiguousarray(t.numpy()).reshape(t.shape)
-            for name, t in zip(names[0], tensors, strict=True)
+            for name, t in zip(arguments.names, tensors, strict=True)
             if name in wanted_inputs
         }
         try:
-            got = session.run(list(names[1]), feed)
+            got = session.run(list(output_names), feed)
         except Exception as error:  # its classes share no base
             raise RuntimeError(
                 f"export: onnxruntime fails on {sample.label}, and the model is not written: "
                 f"{error}"
             ) from error
-        for name, g, w in zip(names[1], got, want, strict=True):
+        for name, g, w in zip(output_names, got, want, strict=True):
             wrong = difference(np.asarray(g), w, rtol)
             if wrong:
                 first = find_first(onnx.load(str(path)), tensors)
@@ -128,7 +169,7 @@ def verify(
 
 
 def _called(
-    call: Callable[[Sequence[Tensor]], list[np.ndarray[Any, Any]]], sample: Sample
+    arguments: Arguments, sample: Sample
 ) -> tuple[list[Tensor], list[np.ndarray[Any, Any]] | None]:
     """The inputs of a sample that the function takes, and its results; None for none."""
     refusal = ""
@@ -136,7 +177,7 @@ def _called(
         if tensors is None:
             continue
         try:
-            return tensors, call(tensors)
+            return tensors, [t.numpy() for t in tensors_in(arguments.call(*tensors))]
         except Exception as error:  # what a function raises for inputs that it does not take
             if sample.required:
                 raise

@@ -1,0 +1,162 @@
+"""Recordings of the function at the sizes that its dynamic axes need."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...jit.recording import Recording, record
+from ...tensor import Tensor
+from .arguments import Arguments, named_tensors
+from .plan import (
+    MismatchError,
+    Plan,
+    expanded,
+    folded,
+    plan_of,
+    read_by_python,
+    unified,
+)
+from .registry import has_rule
+
+# Ops whose results have as many elements as what they are given says.
+BY_CONTENTS = {"CondTake", "NonZero"}
+
+
+def sizes_to_try(arguments: Arguments, given: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
+    """The sizes of each recording.
+
+    The first has the first of all; then each differs alone; in the last all do. So a formula of all
+    of them is determined, and checked once.
+    """
+    primes = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29)
+    choices: dict[str, Sequence[int]] = {}
+    for leaf in arguments.leaves:
+        for axis, symbol in arguments.axes[leaf.name].items():
+            size = leaf.array.shape[axis]
+            # Sizes of batches are any; heights and widths are often multiples of something.
+            count = len(choices)
+            small = primes[3 * (count % 3) : 3 * (count % 3) + 3]
+            choices.setdefault(
+                symbol, small if axis == 0 or size <= 1 else (size, 2 * size, 3 * size)
+            )
+    for symbol, sizes in given.items():
+        if symbol not in choices:
+            raise ValueError(f"export: sample_sizes names '{symbol}', which is no dynamic axis")
+        if len(set(sizes)) < 3 or min(sizes) < 1:
+            raise ValueError(
+                f"export: expected three different positive sample_sizes for '{symbol}', got "
+                f"{list(sizes)}"
+            )
+        choices[symbol] = list(dict.fromkeys(sizes))
+    first = {symbol: sizes[0] for symbol, sizes in choices.items()}
+    if not first:
+        return [first]
+    return [
+        first,
+        *({**first, symbol: sizes[1]} for symbol, sizes in choices.items()),
+        {symbol: sizes[2] for symbol, sizes in choices.items()},
+    ]
+
+
+def record_all(arguments: Arguments, samples: list[dict[str, int]]) -> tuple[list[Plan], list[str]]:
+    """A plan for each choice of sizes, and labels of the results.
+
+    Where shapes depend on what the inputs hold, further recordings are of other contents; samples
+    of the sizes are appended for them.
+    """
+    named = named_tensors(arguments.function)
+    rng = np.random.default_rng(1)
+    plans: list[Plan] = []
+    labels: list[str] = []
+    by_contents = False
+    while len(plans) < len(samples):
+        sizes = samples[len(plans)]
+        choices = [arguments.example(sizes)]
+        if by_contents:
+            choices = [arguments.random(sizes, rng), arguments.resampled(sizes, rng)]
+        for attempt, arrays in enumerate(choices):
+            try:
+                recording = record(arguments.call, *arguments.tensors(arrays), named=named)
+                break
+            except Exception as error:
+                if attempt + 1 < len(choices):
+                    continue
+                if sizes:
+                    error.add_note(
+                        f"export: the function was called with the dynamic sizes {sizes}; "
+                        "sample_sizes chooses others"
+                    )
+                raise
+        labels = _labels("output", recording.result)
+        if not labels:
+            raise TypeError(
+                "export: expected a Tensor, or Tensors in lists, tuples and dicts, as the result; "
+                f"got {type(recording.result).__name__}"
+            )
+        if not plans:
+            _warn_of_reads(recording)
+        plans.append(expanded(plan_of(recording), has_rule))
+        if not by_contents and BY_CONTENTS.intersection(n.kind for n in plans[0].nodes):
+            by_contents = True
+            if len(samples) == 1:
+                samples.extend([sizes, sizes])
+    return plans, labels
+
+
+def _warn_of_reads(recording: Recording) -> None:
+    read = read_by_python(recording)
+    if read:
+        warnings.warn(
+            "export: during the call Python reads numbers that depend on the inputs, with numpy(), "
+            "item() or a branch, and what it does with them is fixed in the file; they are results "
+            f"of {', '.join(read)}",
+            stacklevel=4,
+        )
+
+
+def record_odd(
+    arguments: Arguments, samples: Sequence[dict[str, int]]
+) -> list[tuple[Plan, dict[str, int]]]:
+    """Recordings at sizes that are no multiples of anything, where the function takes them.
+
+    They tell a size that was doubled from that of another value, and how quotients are rounded.
+    """
+    out = []
+    for step in (1, -1) if samples[0] else ():
+        sizes = {symbol: n + step for symbol, n in samples[-1].items()}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # said of the first recording
+                found, _ = record_all(arguments, [sizes])
+        except Exception:  # whatever a function raises for sizes that it does not take
+            continue
+        out.append((found[0], sizes))
+    return out
+
+
+def _labels(name: str, result: Any) -> list[str]:
+    if isinstance(result, Tensor):
+        return [name]
+    if isinstance(result, list | tuple):
+        return [n for i, v in enumerate(result) for n in _labels(f"{name}.{i}", v)]
+    if isinstance(result, dict):
+        prefix = "" if name == "output" else f"{name}."
+        return [n for k, v in result.items() for n in _labels(f"{prefix}{k}", v)]
+    return []
+
+
+def one_plan(plans: Sequence[Plan], samples: Sequence[dict[str, int]]) -> Plan:
+    """All recordings as one plan; raises NotImplementedError where they differ in kind."""
+    try:
+        return folded(unified(plans))
+    except MismatchError as error:
+        shown = "; ".join(", ".join(f"{k}={v}" for k, v in s.items()) for s in samples)
+        what = f"the dynamic sizes ({shown})" if samples[0] else "the contents of the inputs"
+        raise NotImplementedError(
+            f"export: the ops of the function depend on {what}: {error}. Leave such an axis "
+            "static, or compute what depends on it from shapes of Tensors, by sums and products"
+        ) from error
