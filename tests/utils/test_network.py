@@ -748,3 +748,48 @@ def test_graphs_as_bytes() -> None:
     assert megbrain_graph.dump_graph([out])[1].outputs == ["prob"]
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         megbrain_graph.nothing  # noqa: B018
+
+
+# ---- random graphs -------------------------------------------------------------------------------
+
+UNARY = [F.exp, F.tanh, F.relu, lambda t: t * 0.5, lambda t: 1 - t, lambda t: t[:, ::-1]]
+BINARY = [F.add, F.mul, F.maximum, lambda a, b: F.concat([a, b], axis=1)[:, :4]]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_edits_of_random_graphs(seed: int) -> None:
+    """A value somewhere is replaced; the graph gives what the function gives with that change."""
+    rng = np.random.default_rng(seed)
+    steps = []
+    for made in range(1, 13):
+        if rng.random() < 0.5:
+            steps.append((UNARY[rng.integers(len(UNARY))], [rng.integers(made)]))
+        else:
+            steps.append((BINARY[rng.integers(len(BINARY))], rng.integers(made, size=2).tolist()))
+
+    def function(x: mge.Tensor, changed: int | None = None) -> mge.Tensor:
+        values = []
+
+        def keep(value: mge.Tensor) -> None:
+            values.append(F.tanh(value) * 2 if len(values) == changed else value)
+
+        keep(x)
+        for step, operands in steps:
+            keep(F.minimum(step(*(values[i] for i in operands)), 10))
+        return values[-1]
+
+    x = mge.tensor(rng.normal(size=(3, 4)).astype("float32"))
+    net = Network()
+    node = net.make_input_node((3, 4), "float32", name="x")
+    values = [node]
+    for step, operands in steps:
+        values.append(F.minimum(step(*(values[i] for i in operands)), 10))
+    net.add_output(values[-1])
+    close(run(net, x)[0], function(x))
+    changed = int(rng.integers(len(values)))
+    net.replace_vars({values[changed]: F.tanh(values[changed]) * 2})
+    close(run(net, x)[0], function(x, changed))
+    if net.data_providers_filter.as_count():
+        net.reset_batch_size(5)
+        longer = F.concat([x, x[:2]])
+        close(run(net, longer)[0], function(longer, changed))

@@ -20,7 +20,8 @@ Point = tuple[float, float]
 
 COLUMN_GAP = 28.0  # between boxes of a row
 WAYPOINT_WIDTH = 4.0  # what a line that passes a row takes of it
-SWEEPS = 12
+SWEEPS = 12  # over all rows, to find a good order
+PATIENCE = 3  # sweeps that find nothing better before it is left at that
 
 
 @dataclass
@@ -179,9 +180,9 @@ class _Net:
 
     def order(self) -> None:
         """Sorts each row by the middle of its neighbours above, then below, in turns."""
-        best, fewest = [list(row) for row in self.rows], self._crossings()
+        best, fewest, found = [list(row) for row in self.rows], self._crossings(), -1
         for sweep in range(SWEEPS):
-            if fewest == 0:
+            if fewest == 0 or sweep - found > PATIENCE:
                 break
             down = sweep % 2 == 0
             neighbours = self.above if down else self.below
@@ -195,7 +196,7 @@ class _Net:
                 self._number([row])
             crossings = self._crossings()
             if crossings < fewest:
-                best, fewest = [list(row) for row in self.rows], crossings
+                best, fewest, found = [list(row) for row in self.rows], crossings, sweep
         self.rows = best
         self._number(self.rows)
 

@@ -92,10 +92,6 @@ class VarNode(NetworkNode, Tensor):
         owner_opr: the op that makes it.
         name: what it is called; without one, it is called after its op.
 
-    Attributes:
-        users: the ops of its network that take it.
-        id: a number that no other node has.
-
     Raises:
         TypeError: for a Tensor with contents.
     """
