@@ -18,10 +18,12 @@ void check_devices(const Op& op, const Values& inputs) {
 }
 
 // The output of an elementwise op may take over the buffer of an input that nobody else holds.
-bool reuse(Values& inputs, const Spec& want, Value& out) {
-  for (Value& v : inputs) {
-    if (v.dtype() == want.dtype && v.shape() == want.shape && v.strides() == want.strides &&
-        v.unique()) {
+bool reuse(std::span<const Value* const> inputs, std::span<const bool> mine, const Spec& want,
+           Value& out) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Value& v = *inputs[i];
+    if (mine[i] && v.dtype() == want.dtype && v.shape() == want.shape &&
+        v.strides() == want.strides && v.unique()) {
       out = v.detached();
       return true;
     }
@@ -81,6 +83,9 @@ Specs kernel_outputs(const Op& op, const Specs& in) {
   if (type.execute || !kernel_of(type) || has_complex(in) || (type.fits && !type.fits(op, in))) {
     return {};
   }
+  for (const Spec& s : in) {
+    if (!s.device.same_place(in[0].device)) return {};
+  }
   Specs wanted = type.infer(op, in);
   if (has_complex(wanted)) return {};
   for (Spec& s : wanted) {
@@ -89,18 +94,19 @@ Specs kernel_outputs(const Op& op, const Specs& in) {
   return wanted;
 }
 
-Values execute_kernel(const Op& op, Values& inputs, const Specs& wanted) {
+Values execute_kernel(const Op& op, std::span<const Value* const> inputs,
+                      std::span<const bool> mine, const Specs& wanted) {
   Values outputs(wanted.size());
   SmallVector<MutView, 3> out(wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const bool in_place =
-        op.type->traits.fuse == Fuse::elementwise && reuse(inputs, wanted[i], outputs[i]);
+        op.type->traits.fuse == Fuse::elementwise && reuse(inputs, mine, wanted[i], outputs[i]);
     if (!in_place) outputs[i] = Value::empty(wanted[i]);
     out[i] = outputs[i].mut();
   }
   SmallVector<View, 4> in;
   in.reserve(inputs.size());
-  for (const Value& v : inputs) in.push_back(v.view());
+  for (const Value* v : inputs) in.push_back(v->view());
   CpuContext context;
   kernel_of (*op.type)(op, context, in, out);
   return outputs;
@@ -131,7 +137,13 @@ Values execute_now(const OpRef& ref, Values& inputs) {
     PauseGrad pause;  // the layer above has recorded this op as one node
     return type.decompose(op, inputs);
   }
-  return execute_kernel(op, inputs, wanted);
+  SmallVector<const Value*, 4> in(inputs.size());
+  SmallVector<bool, 4> mine(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    in[i] = &inputs[i];
+    mine[i] = true;
+  }
+  return execute_kernel(op, in, mine, wanted);
 }
 
 }  // namespace mge

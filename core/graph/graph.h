@@ -67,6 +67,9 @@ struct Graph {
 // count.
 bool operator==(const Graph& a, const Graph& b);
 
+inline bool same_spec(const Spec& a, const Spec& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && a.strides == b.strides && a.device == b.device;
+}
 // Whether two ops compute the same. Python keeps the ops that it calls often, which makes the
 // answer a comparison of pointers.
 inline bool same_op(const OpRef& a, const OpRef& b) { return a == b || *a == *b; }

@@ -1,6 +1,9 @@
 #include "core/graph/program.h"
 
+#include <algorithm>
+
 #include "core/dispatch/dispatch.h"
+#include "core/dispatch/kernel.h"
 #include "core/graph/pass.h"
 
 namespace mge {
@@ -39,20 +42,82 @@ Program::Program(Graph graph) : graph_(std::move(graph)) {
       plan.last[i] = !graph_.values[id].constant && !used[id];
       used[id] = true;
     }
+    plan.mine = plan.last;
+    for (std::size_t i = 0; i < node.in.size(); ++i) {
+      if (std::count(node.in.begin(), node.in.end(), node.in[i]) > 1) plan.mine[i] = false;
+    }
+  }
+  plan_kernels();
+}
+
+void Program::plan_kernels() {
+  std::vector<Spec> specs;
+  specs.reserve(graph_.values.size());
+  for (const Graph::Entry& entry : graph_.values) specs.push_back(entry.spec);
+  for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+    const Graph::Node& node = graph_.nodes[n];
+    Specs in;
+    for (const ValueId id : node.in) in.push_back(specs[id]);
+    Specs out = kernel_outputs(*node.op, in);
+    if (out.size() != node.out.size()) continue;
+    for (std::size_t i = 0; i < out.size(); ++i) specs[node.out[i]] = out[i];
+    plan_[n].in = std::move(in);
+    plan_[n].out = std::move(out);
+  }
+}
+
+// As planned, on the values where they are; false where something is not as it was planned.
+bool Program::run_kernel(std::size_t n, std::vector<Value>& env, Values& out) const {
+  const Graph::Node& node = graph_.nodes[n];
+  const Plan& plan = plan_[n];
+  if (plan.out.empty() || dispatch_state().prefer_decompositions) return false;
+  SmallVector<const Value*, 4> in(node.in.size());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    in[i] = &get(env, node.in[i]);
+    if (!same_spec(in[i]->spec(), plan.in[i])) return false;
+  }
+  out = execute_kernel(*node.op, in, plan.mine, plan.out);
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (plan.last[i]) env[node.in[i]] = {};
+  }
+  return true;
+}
+
+Values Program::run_op(std::size_t n, std::vector<Value>& env) const {
+  const Graph::Node& node = graph_.nodes[n];
+  const Plan& plan = plan_[n];
+  Values in(node.in.size());
+  // Copies first: a value that is let go here may be there twice.
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!plan.last[i]) in[i] = get(env, node.in[i]);
+  }
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (plan.last[i]) in[i] = std::move(env[node.in[i]]);
+  }
+  try {
+    return execute_now(node.op, in);
+  } catch (...) {
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (plan.last[i]) env[node.in[i]] = std::move(in[i]);
+    }
+    throw;
   }
 }
 
 // An error says where the user's code called the op: it surfaces elsewhere, after other ops were
 // called.
-Values Program::run_node(const Graph::Node& node, Values& in, Profile* profile) const {
+Values Program::run_node(std::size_t n, std::vector<Value>& env, Profile* profile) const {
+  const Graph::Node& node = graph_.nodes[n];
   try {
-    if (!profile) return execute_now(node.op, in);
-    const auto start = Profile::Clock::now();
-    Values out = execute_now(node.op, in);
-    Specs takes, gives;
-    for (const ValueId id : node.in) takes.push_back(graph_.values[id].spec);
-    for (const Value& v : out) gives.push_back(v.spec());
-    profile->add(node.op, std::move(takes), std::move(gives), start);
+    const auto start = profile ? Profile::Clock::now() : Profile::Clock::time_point{};
+    Values out;
+    if (!run_kernel(n, env, out)) out = run_op(n, env);
+    if (profile) {
+      Specs takes, gives;
+      for (const ValueId id : node.in) takes.push_back(graph_.values[id].spec);
+      for (const Value& v : out) gives.push_back(v.spec());
+      profile->add(node.op, std::move(takes), std::move(gives), start);
+    }
     return out;
   } catch (const Error& e) {
     if (!node.place) throw;
@@ -63,37 +128,16 @@ Values Program::run_node(const Graph::Node& node, Values& in, Profile* profile) 
 std::vector<Value> Program::run(std::vector<Value>& env, Profile* profile) const {
   PauseGrad pause;  // tapes have recorded these ops as they were called
   env.resize(graph_.values.size());
-  const auto get = [&](ValueId id) -> const Value& {
-    const Value& constant = graph_.values[id].constant;
-    return constant ? constant : env[id];
-  };
   for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
     const Graph::Node& node = graph_.nodes[n];
-    const Plan& plan = plan_[n];
-    Values in(node.in.size());
-    // Copies first: a value that is let go here may be there twice.
-    for (std::size_t i = 0; i < in.size(); ++i) {
-      if (!plan.last[i]) in[i] = get(node.in[i]);
-    }
-    for (std::size_t i = 0; i < in.size(); ++i) {
-      if (plan.last[i]) in[i] = std::move(env[node.in[i]]);
-    }
-    Values out;
-    try {
-      out = run_node(node, in, profile);
-    } catch (...) {
-      for (std::size_t i = 0; i < in.size(); ++i) {
-        if (plan.last[i]) env[node.in[i]] = std::move(in[i]);
-      }
-      throw;
-    }
+    Values out = run_node(n, env, profile);
     for (std::size_t i = 0; i < out.size(); ++i) {
-      if (!plan.unused[i]) env[node.out[i]] = std::move(out[i]);
+      if (!plan_[n].unused[i]) env[node.out[i]] = std::move(out[i]);
     }
   }
   std::vector<Value> results;
   results.reserve(graph_.outputs.size());
-  for (const ValueId id : graph_.outputs) results.push_back(get(id));
+  for (const ValueId id : graph_.outputs) results.push_back(get(env, id));
   return results;
 }
 

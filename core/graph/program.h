@@ -25,10 +25,21 @@ class Program {
  private:
   struct Plan {                   // of a node
     SmallVector<bool, 4> last;    // this is the last use of input i, and it is ours to let go
+    SmallVector<bool, 4> mine;    // likewise, and the node has it once
     SmallVector<bool, 4> unused;  // nothing uses output i
+    // Where the op runs its kernel: the inputs as they are expected, and the outputs that follow.
+    // Inputs may come in another memory format; then execute_now() finds out anew.
+    Specs in, out;
   };
 
-  Values run_node(const Graph::Node& node, Values& in, Profile* profile) const;
+  void plan_kernels();
+  const Value& get(const std::vector<Value>& env, ValueId id) const {
+    const Value& constant = graph_.values[id].constant;
+    return constant ? constant : env[id];
+  }
+  Values run_node(std::size_t n, std::vector<Value>& env, Profile* profile) const;
+  bool run_kernel(std::size_t n, std::vector<Value>& env, Values& out) const;
+  Values run_op(std::size_t n, std::vector<Value>& env) const;
 
   Graph graph_;
   std::vector<Plan> plan_;

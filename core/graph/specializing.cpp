@@ -40,7 +40,7 @@ SpecializingProgram::SpecializingProgram(Graph graph)
   same_.resize(captured_.size());
 }
 
-std::vector<Value> SpecializingProgram::run(const std::vector<Value>& env, Profile* profile) const {
+std::vector<Value> SpecializingProgram::run(std::vector<Value>& env, Profile* profile) const {
   const auto special = special_for(env);
   return special ? special->program.run(env, profile) : general_.run(env, profile);
 }

@@ -17,7 +17,7 @@ class SpecializingProgram {
   explicit SpecializingProgram(Graph graph);
 
   // As Program::run.
-  std::vector<Value> run(const std::vector<Value>& env, Profile* profile = nullptr) const;
+  std::vector<Value> run(std::vector<Value>& env, Profile* profile = nullptr) const;
   bool is_long() const { return general_.is_long(); }
   // What runs for values that change.
   const Graph& graph() const { return general_.graph(); }

@@ -22,10 +22,6 @@ class Suspend {
   TraceSession* session_;
 };
 
-bool same_spec(const Spec& a, const Spec& b) {
-  return a.dtype == b.dtype && a.shape == b.shape && a.strides == b.strides && a.device == b.device;
-}
-
 // Gives a pending value its contents.
 void fill(const Value& pending, const Value& made) {
   ValueImpl& to = *pending.impl();
