@@ -66,13 +66,17 @@ template <class T>
 void transpose_tile(const T* in, std::int64_t in_step, T* out, std::int64_t out_step,
                     std::int64_t n, std::int64_t m) {
   constexpr std::int64_t v = Vector16<T>::lanes;
-  constexpr std::int64_t line = 64 / sizeof(T);
+  constexpr std::int64_t line = 64 / sizeof(T), ahead = 4 * line;
   const std::int64_t full_n = n - n % v, full_m = m - m % v;
-  // One cache line of `in` at a time, for all rows, so that each is read once.
-  for (std::int64_t j0 = 0; j0 < full_m; j0 += line) {
-    const std::int64_t j1 = std::min(j0 + line, full_m);
-    for (std::int64_t i = 0; i < full_n; i += v) {
-      for (std::int64_t j = j0; j < j1; j += v) {
+  // As many rows of `in` as fill a cache line of `out` at a time: few enough streams for the
+  // hardware to fetch ahead, which it is helped with where they are about to begin.
+  for (std::int64_t i0 = 0; i0 < full_n; i0 += line) {
+    const std::int64_t i1 = std::min(i0 + line, full_n);
+    for (std::int64_t j = 0; j < full_m; j += v) {
+      if (j % line == 0) {
+        for (std::int64_t i = i0; i < i1; ++i) __builtin_prefetch(in + i * in_step + j + ahead);
+      }
+      for (std::int64_t i = i0; i < i1; i += v) {
         transpose_square(in + i * in_step + j, in_step, out + j * out_step + i, out_step);
       }
     }

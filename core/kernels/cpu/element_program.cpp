@@ -14,8 +14,8 @@ namespace {
 constexpr std::size_t kMaxValues = kMaxProgramOperands + kMaxProgramSteps;
 constexpr int kMaxBuffers = static_cast<int>(kMaxValues);
 constexpr std::int64_t kMemory = 64 * 1024;  // of a thread's buffers
-// What a block may touch: most of a first cache of 48 KiB.
-constexpr std::int64_t kTouched = 40 * 1024;
+// What a block may touch: most of a first cache of 32 KiB.
+constexpr std::int64_t kTouched = 28 * 1024;
 constexpr std::int64_t kLeastBlock = 64, kMostBlock = 2048;
 static_assert(kMemory / (8 * (kMaxBuffers + kMaxOperands + 1)) >= kLeastBlock);
 
