@@ -275,10 +275,6 @@ class PackedWeights final : public Companion {
 };
 
 constexpr std::size_t kMostPackings = 4;
-std::mutex& packing_mutex() {
-  static std::mutex* const one = new std::mutex;
-  return *one;
-}
 
 std::shared_ptr<Scratch> pack(const char* op, Entry& e, const View& weight) {
   auto out = std::make_shared<Scratch>(e.packed.get_size());
@@ -289,7 +285,7 @@ std::shared_ptr<Scratch> pack(const char* op, Entry& e, const View& weight) {
 // The weights as the primitive wants them; the result keeps them alive.
 std::shared_ptr<Scratch> packed(const char* op, Entry& e, const View& weight, ValueImpl* owner) {
   if (!owner) return pack(op, e, weight);
-  const std::lock_guard lock(packing_mutex());
+  const std::lock_guard lock(companion_mutex());
   if (!owner->companion) owner->companion = std::make_unique<PackedWeights>();
   auto* kept = dynamic_cast<PackedWeights*>(owner->companion.get());
   if (!kept) return pack(op, e, weight);
@@ -365,6 +361,11 @@ dnnl::convolution_forward::primitive_desc forward_desc(const ConvDescs& d, const
 Desc plain_weight(DType dtype, const Shape& shape) { return plain(dtype, shape, row_major(shape)); }
 
 }  // namespace
+
+std::mutex& companion_mutex() {
+  static std::mutex* const one = new std::mutex;
+  return *one;
+}
 
 bool computes(DType dtype) {
   if (dtype == DType::float32) return true;

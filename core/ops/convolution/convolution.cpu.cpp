@@ -1,5 +1,8 @@
+#include <memory>
+#include <mutex>
 #include <optional>
 
+#include "core/dispatch/dispatch.h"
 #include "core/kernels/cpu/copy.h"
 #include "core/kernels/cpu/im2col.h"
 #include "core/kernels/cpu/onednn.h"
@@ -21,21 +24,49 @@ class Prepared {
     const bool fits =
         layout == Layout::channels_last ? is_channels_last(v.shape, v.strides) : v.row_major();
     if (fits && v.dtype == dtype) return;
-    scratch_.emplace(static_cast<std::size_t>(v.size() * size_of(dtype)));
+    scratch_ = std::make_unique<Scratch>(static_cast<std::size_t>(v.size() * size_of(dtype)));
     const MutView to{scratch_->as<void>(), dtype, v.shape,
                      layout == Layout::channels_last ? channels_last(v.shape) : row_major(v.shape)};
     cpu::copy(v, to);
     view_ = to;
   }
   const View& view() const { return view_; }
-  bool copied() const { return scratch_.has_value(); }
+  bool copied() const { return scratch_ != nullptr; }
 
  private:
   View view_;
-  std::optional<Scratch> scratch_;
+  std::unique_ptr<Scratch> scratch_;
 };
 constexpr auto kRowMajor = Prepared::Layout::row_major;
 constexpr auto kChannelsLast = Prepared::Layout::channels_last;
+
+// A channels-last copy of an input, which stays with the value from a convolution that a tape
+// follows to the gradient of the weights, which takes it: otherwise both would make one.
+struct KeptInput final : Companion {
+  explicit KeptInput(Prepared p) : copy(std::move(p)) {}
+  Prepared copy;
+};
+// Copies of a few channels cost next to nothing.
+constexpr std::int64_t kFewestKept = 8;
+
+void keep_input(const Value& x, Prepared copy) {
+  if (!copy.copied() || x.shape()[1] < kFewestKept || dispatch_state().tapes.empty()) return;
+  const std::lock_guard lock(cpu::dnn::companion_mutex());
+  if (!x.impl()->companion) x.impl()->companion = std::make_unique<KeptInput>(std::move(copy));
+}
+
+Prepared take_input(const Value& x, DType dtype) {
+  {
+    const std::lock_guard lock(cpu::dnn::companion_mutex());
+    auto* kept = dynamic_cast<KeptInput*>(x.impl()->companion.get());
+    if (kept && kept->copy.view().dtype == dtype) {
+      Prepared copy = std::move(kept->copy);
+      x.impl()->companion.reset();
+      return copy;
+    }
+  }
+  return Prepared(x.view(), dtype, kChannelsLast);
+}
 
 // An output in the dtype of the computation; goes to `wanted` at the end, rounded, and into its
 // layout where that is not dense.
@@ -129,16 +160,20 @@ bool steps_as_one(const View& v) { return v.row_major() || is_channels_last(v.sh
 namespace {
 
 // Through oneDNN; false where that has no fast way, and nothing was written.
-bool try_onednn(const char* op, const Conv& conv, const View& x, const Prepared& weight,
+bool try_onednn(const char* op, const Conv& conv, const Value& x, const Prepared& weight,
                 const View* bias, ValueImpl* owner, const MutView& out,
                 const cpu::dnn::PostOps& post = {}) {
   const DType dtype = weight.view().dtype;
   if (!for_onednn(dtype)) return false;
-  const Prepared src(x, dtype, kChannelsLast);
+  Prepared src(x.view(), dtype, kChannelsLast);
   std::optional<Prepared> flat;
   if (bias) flat.emplace(*bias, dtype, kRowMajor);
-  return cpu::dnn::convolution(op, conv, src.view(), weight.view(), bias ? &flat->view() : nullptr,
-                               out, owner, post);
+  if (!cpu::dnn::convolution(op, conv, src.view(), weight.view(), bias ? &flat->view() : nullptr,
+                             out, owner, post)) {
+    return false;
+  }
+  keep_input(x, std::move(src));
+  return true;
 }
 
 }  // namespace
@@ -151,7 +186,7 @@ bool run_convolution_with(const char* op, const ConvAttrs& attrs, const Values& 
   const Prepared weight(w, dtype, kRowMajor);
   Result result(out, dtype);
   if (post.add != cpu::dnn::PostOps::Add::none && result.copied()) return false;
-  if (!try_onednn(op, conv_of(attrs, w.shape), in[0].view(), weight, in.size() > 2 ? &b : nullptr,
+  if (!try_onednn(op, conv_of(attrs, w.shape), in[0], weight, in.size() > 2 ? &b : nullptr,
                   weight.copied() ? nullptr : in[1].impl(), result.view(), post)) {
     return false;
   }
@@ -170,7 +205,7 @@ void run_convolution(const char* op, const ConvAttrs& attrs, const Values& in, c
   const Prepared weight(w, dtype, kRowMajor);
   Result result(out, dtype);
   ValueImpl* owner = weight.copied() ? nullptr : in[1].impl();
-  if (try_onednn(op, conv, x, weight, bias, owner, result.view())) return result.finish();
+  if (try_onednn(op, conv, in[0], weight, bias, owner, result.view())) return result.finish();
   std::optional<Prepared> src;
   if (x.dtype != dtype) src.emplace(x, dtype, kRowMajor);
   fill(result.view(), bias);
@@ -252,7 +287,7 @@ void run_backward_filter(const char* op, const ConvAttrs& attrs, const Value& sr
   Result result(correlated(out, attrs), dtype);
   if (depthwise_filter(conv, x, d, result.view())) return result.finish();
   if (for_onednn(dtype)) {
-    const Prepared src(x, dtype, kChannelsLast), diff(d, dtype, kChannelsLast);
+    const Prepared src = take_input(src_value, dtype), diff(d, dtype, kChannelsLast);
     if (cpu::dnn::convolution_backward_filter(op, conv, src.view(), diff.view(), result.view())) {
       return result.finish();
     }
