@@ -28,6 +28,7 @@ from examples.models.unet import UNet
 from examples.models.vit import ViT
 from megengine.jit import TraceError, graph_file, trace
 from megengine.utils.comp_graph_tools import GraphInference
+from megengine.utils.network import Network
 
 T = mge.tensor
 Array = np.ndarray[Any, Any]
@@ -459,6 +460,12 @@ except RuntimeError as error:
         [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
     )
     assert "the file was cut shorter while its constants were in use" in done.stdout
+
+
+def test_what_a_network_knows_of_the_file() -> None:
+    file, _ = dump(lambda x: x + 1, normal(2), user_info={"a": 1})
+    told = Network.load(file).metadata
+    assert told == {"user_info": {"a": 1}, "graph_modified": False, "optimized_for_inference": True}
 
 
 # ---- what is refused ---------------------------------------------------------------------------

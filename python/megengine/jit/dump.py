@@ -59,6 +59,7 @@ class DumpOptions:
     append_json: bool = False
     user_info: Any = None
     enable_metadata: bool = True
+    optimize_for_inference: bool = True
 
 
 # Options of the reference's optimisation that choose layouts, which are chosen on loading here.
@@ -340,6 +341,14 @@ def write_strip_info(
         json.dump(content, new)
 
 
+def _metadata(options: DumpOptions) -> dict[str, str]:
+    """What Network.metadata tells of a file."""
+    return {
+        "graph_modified": "False",
+        "optimized_for_inference": str(options.optimize_for_inference),
+    }
+
+
 def dump(
     function: Callable[..., Any],
     args: tuple[Any, ...],
@@ -373,6 +382,7 @@ def dump(
         batch,
         axes,
         options.user_info,
+        _metadata(options) if options.enable_metadata else {},
     )
     sizes = save(dumped, file, append=options.append, metadata=options.enable_metadata)
     if options.strip_info_file is not None:

@@ -390,7 +390,7 @@ class trace:  # noqa: N801 - the name that programs use
             no_change_graph: accepted: the graph is written as it is.
             strip_info_file: a JSON file that gets the kinds of the ops and the dtypes in the graph.
             append_json: add to that file instead.
-            optimize_for_inference: accepted: graphs are optimised when they are loaded.
+            optimize_for_inference: noted in the file; graphs are optimised when they are loaded.
             user_info: numbers, text, arrays and containers of them, to be kept in the file.
             enable_metadata: note in the file which version of OpenMGE wrote it.
             input_data: not supported, like ``resize_input`` and ``input_transform``: files hold no
@@ -456,6 +456,7 @@ class trace:  # noqa: N801 - the name that programs use
             append_json,
             user_info,
             enable_metadata,
+            optimize_for_inference,
         )
         return dump(self.__wrapped__, *self._last_call, file, options)
 
