@@ -329,7 +329,8 @@ def test_outputs() -> None:
     assert net.output_vars[0] is conv
     assert net.params_filter.as_count() == 2
     with pytest.raises(ValueError, match="expected an output, got VarNode:data"):
-        net.remove_output(net.get_var_by_name("data"))
+        net.remove_output(conv, net.get_var_by_name("data"))
+    assert net.output_vars == [conv]
     with pytest.raises(TypeError, match="got int"):
         net.add_output(3)  # type: ignore[arg-type]
 
@@ -612,7 +613,11 @@ def test_files_run(tmp_path: Path) -> None:
     first, second = tmp_path / "first.mge", tmp_path / "second.mge"
     function.dump(first, arg_names=["data"], output_names=["prob"])
     net = Network.load(first)
-    assert net.metadata is None
+    assert net.metadata == {
+        "user_info": None,
+        "graph_modified": False,
+        "optimized_for_inference": True,
+    }
     data = net.get_var_by_name("data")
     net.replace_vars({data: data * 0.5})
     net.dump(second)

@@ -15,18 +15,24 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import IO, Any, NamedTuple, Self
 
-from .. import _core
 from .._core import Executable
 from ..core._trace_option import set_symbolic_shape
 from ..jit import graph_file
 from ..jit.dump import CompGraphDumpResult, check_options, write_strip_info
 from ..tensor import Tensor
 from .network_batch import applied, rebatched
+from .network_file import (
+    MODIFIED,
+    OPTIMIZED,
+    SerializationMetadata,
+    distinct,
+    kept_names,
+    nodes_of_file,
+    nodes_of_graph,
+)
 from .network_node import (
-    BuiltGraph,
     ComputingGraph,
     ConstOpBase,
     Host2DeviceCopy,
@@ -37,7 +43,6 @@ from .network_node import (
     as_symbol,
     build_graph,
     new_var,
-    node_of,
     str_to_mge_class,
     topological,
 )
@@ -222,12 +227,13 @@ class Network:
         Raises:
             ValueError: for one that is none.
         """
+        kept = list(self.output_vars)
         for v in vars:
-            kept = [o for o in self.output_vars if o is not v]
-            if len(kept) == len(self.output_vars):
+            places = [i for i, o in enumerate(kept) if o is v]
+            if not places:
                 raise ValueError(f"Network: expected an output, got {v!r}")
-            self.output_vars = kept
-        self._set(self.output_vars)
+            del kept[places[0]]
+        self._set(kept)
 
     def add_dep_oprs(self, *vars: VarNode) -> list[VarNode]:
         """Looks the ops up that values need, which happens by itself; returns the values."""
@@ -292,20 +298,15 @@ class Network:
         Raises:
             TypeError: for any other modifier.
         """
-        if isinstance(modifier, str):
-            prefix = modifier
-
-            def modifier(name: str) -> str:
-                return f"{prefix}.{name}"
-
-        if not callable(modifier):
+        rename = (lambda name: f"{modifier}.{name}") if isinstance(modifier, str) else modifier
+        if not callable(rename):
             raise TypeError(
                 f"Network: expected a prefix or a function, got {type(modifier).__name__}"
             )
         for op in self.all_oprs:
             for v in op.outputs:
                 v.name = v.name  # names of values are not those of ops
-            op.name = modifier(op.name)
+            op.name = rename(op.name)
 
     def reset_batch_size(self, batchsize: int, blacklist: Iterable[str] = ()) -> None:
         """Gives the first axis of all inputs another size; shapes of all else follow.
@@ -424,7 +425,7 @@ class Network:
         """
         dumped = graph_file.load(model_path)
         net = cls()
-        by_id = _nodes(dumped, net.graph)
+        by_id = nodes_of_file(dumped, net.graph)
         net._refusal = dumped.batch.refusal if dumped.batch is not None else ""
         net.input_vars = [by_id[i] for i in dumped.inputs]
         outputs = [by_id[i] for i in dumped.graph.outputs]
@@ -435,13 +436,7 @@ class Network:
                 raise ValueError(f"Network: no values have the names {', '.join(lost)}")
             outputs = [named[name] for name in outspec]
         net._set(outputs)
-        said = dumped.metadata
-        net._metadata = SerializationMetadata(
-            is_valid=_OPTIMIZED in said,
-            graph_modified=said.get(_MODIFIED) == "True",
-            optimized_for_inference=said.get(_OPTIMIZED) == "True",
-            user_info=dumped.user_info,
-        )
+        net._metadata = SerializationMetadata.of(dumped)
         return net
 
     def dump(
@@ -488,19 +483,19 @@ class Network:
         if not self.output_vars:
             raise ValueError("Network.dump: expected an output, the network has none; add_output()")
         built = build_graph(self.output_vars)
-        names = _kept_names(built, keep_var_name > 1, keep_opr_name, keep_param_name)
+        names = kept_names(built, keep_var_name > 1, keep_opr_name, keep_param_name)
         inputs = built.inputs
         dumped = graph_file.DumpedGraph(
             built.graph,
             [built.ids[id(v)] for v in inputs],
-            _distinct([v.name for v in inputs]),
-            _distinct([v.name if keep_var_name else "" for v in self.output_vars]),
+            distinct([v.name for v in inputs]),
+            distinct([v.name if keep_var_name else "" for v in self.output_vars]),
             names,
             self._batch(inputs),
         )
         if enable_metadata:
             dumped.user_info = user_info
-            dumped.metadata = {_MODIFIED: "True", _OPTIMIZED: str(optimize_for_inference)}
+            dumped.metadata = {MODIFIED: "True", OPTIMIZED: str(optimize_for_inference)}
         sizes = graph_file.save(dumped, file, append=append, metadata=enable_metadata)
         if strip_info_file is not None:
             write_strip_info(dumped.graph, strip_info_file, append_json, sizes.checksum)
@@ -565,108 +560,8 @@ class Network:
         names = {built.ids[id(v)]: v.name for op in built.ops for v in op.outputs}
         names = {i: name for i, name in names.items() if i < len(graph.values)}
         by_id = dict(zip(inputs, built.inputs, strict=True))
-        by_id = _nodes_of(graph, by_id, names, self.graph)
+        by_id = nodes_of_graph(graph, by_id, names, self.graph)
         return [by_id[i] for i in graph.outputs]
-
-
-# Keys of what a file says about itself.
-_MODIFIED, _OPTIMIZED = "graph_modified", "optimized_for_inference"
-
-
-def _kept_names(built: BuiltGraph, values: bool, ops: bool, constants: bool) -> dict[int, str]:
-    """The names of a graph that go into a file, by ids of values."""
-    names: dict[int, str] = {}
-    for op in built.ops:
-        for place, v in enumerate(op.outputs):
-            i = built.ids[id(v)]
-            if isinstance(op, ConstOpBase):
-                if constants or values:
-                    names[i] = v.name
-            elif ops and place == 0:
-                names[i] = op.name
-            elif values:
-                names[i] = v.name
-    inputs = {built.ids[id(v)] for v in built.inputs}
-    return {i: name for i, name in names.items() if i not in inputs}
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """Names with numbers behind those that others have already."""
-    out: list[str] = []
-    for name in names:
-        new, n = name, 1
-        while new in out:
-            new, n = f"{name}_{n}", n + 1
-        out.append(new)
-    return out
-
-
-def _nodes(dumped: graph_file.DumpedGraph, owner: ComputingGraph) -> dict[int, VarNode]:
-    """The values of a graph that was read, by their ids."""
-    names = dict(dumped.value_names)
-    names.update(zip(dumped.graph.outputs, dumped.output_names, strict=False))
-    names.update(zip(dumped.inputs, dumped.input_names, strict=True))
-    by_id: dict[int, VarNode] = {}
-    for i in dumped.inputs:
-        value = dumped.graph.values[i]
-        node = Host2DeviceCopy(value.shape, value.dtype, names[i])
-        node.compile(owner)
-        by_id[i] = node.outputs[0]
-    slopes: dict[int, dict[str, list[int]]] | None = None
-    if dumped.batch is not None and not dumped.batch.refusal:
-        slopes = {}
-        for (index, label), numbers in dumped.batch.slopes.items():
-            slopes.setdefault(index, {})[label] = numbers
-    return _nodes_of(dumped.graph, by_id, names, owner, slopes)
-
-
-def _nodes_of(
-    graph: _core.Graph,
-    by_id: dict[int, VarNode],
-    names: dict[int, str],
-    owner: ComputingGraph,
-    slopes: dict[int, dict[str, list[int]]] | None = None,
-) -> dict[int, VarNode]:
-    """Nodes for all that is not in ``by_id`` already; returns all values by their ids."""
-    values = graph.values
-    for i, value in enumerate(values):
-        if i not in by_id and value.constant is not None:
-            by_id[i] = ImmutableTensor(
-                value.constant, names.get(i, f"const[{i}]"), graph=owner
-            ).outputs[0]
-    for index, node in enumerate(graph.nodes):
-        op = node_of(node.op)
-        op.slopes = slopes.get(index, {}) if slopes is not None else None
-        first = node.outputs[0]
-        op.name = names.get(first, f"{op.name}[{first}]")
-        for i in node.inputs:
-            op.add_inp_var(by_id[i])
-        for i in node.outputs:
-            by_id[i] = new_var(values[i].dtype, values[i].shape)
-            by_id[i]._graph = owner
-            op.add_out_var(by_id[i])
-            if i in names:
-                by_id[i].name = names[i]
-    return by_id
-
-
-@dataclass
-class SerializationMetadata:
-    """What a file says about itself.
-
-    Attributes:
-        is_valid: whether it says anything.
-        graph_modified: whether the graph was edited after it was traced.
-        optimized_for_inference: whether it was written for inference.
-        user_info: what the user put into it.
-        optimize_options: the reference's options as a number; 0.
-    """
-
-    is_valid: bool = False
-    graph_modified: bool = False
-    optimized_for_inference: bool = False
-    user_info: Any = None
-    optimize_options: int = 0
 
 
 # ---- conversions ---------------------------------------------------------------------------------
