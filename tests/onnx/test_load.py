@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -171,6 +172,9 @@ def test_state_copies_and_files() -> None:
     file.seek(0)
     other.load_state_dict(mge.load(file))
     assert other(x).item() == 6.0
+    whole = pickle.loads(pickle.dumps(net))
+    assert whole(x).item() == 6.0
+    assert not whole.training
     net.fc.weight = mge.Parameter(np.zeros((2, 1), np.float32))
     assert net(x).item() == 3.0
     assert repr(net).startswith("ONNXModule(")

@@ -4,8 +4,8 @@
 file           what it does
 =============  ====================================================================================
 ``reader``     from a path, bytes or a ``ModelProto`` to checked protos, and tensors to arrays
-``graph``      from protos to a :class:`~.graph.Graph`: steps in order, each with the function that
-               computes it; runs it
+``builder``    from protos to a graph: which function computes each node
+``graph``      the graph: steps in order; runs them, and computes once what is constant
 ``registry``   which function computes which op, from which version of the op on
 ``values``     what flows between steps: Tensors, arrays on the host, lists of these
 ``weights``    which initializers become parameters and buffers

@@ -11,7 +11,8 @@ from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from ...module import Module
 from ...tensor import Tensor
-from .graph import Builder, Graph, imports_of
+from .builder import Builder, imports_of
+from .graph import Graph
 from .reader import Reader, read_model
 from .registry import Context
 from .values import (
@@ -204,8 +205,8 @@ def load(model: str | os.PathLike[str] | bytes | ModelProto) -> ONNXModule:
     proto, folder = read_model(model)
     builder = Builder(proto, Reader(folder))
     # Files of the first versions of the format do not say.
-    domains = imports_of(proto.opset_import) or {"": 1}
-    graph = builder.graph(proto.graph, domains)
+    versions = imports_of(proto.opset_import) or {"": 1}
+    graph = builder.graph(proto.graph, versions)
     if builder.unsupported:
         listed = ", ".join(f"{name} x{n}" for name, n in sorted(builder.unsupported.items()))
         raise NotImplementedError(
