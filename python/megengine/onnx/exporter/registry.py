@@ -57,6 +57,8 @@ def why_not(node: Node) -> str:
     """Why a node without a rule cannot be exported, and what to do."""
     if "Backward" in node.kind or node.kind.endswith("Pick"):
         return NO_GRADIENTS
+    if node.kind in ("OptimizerStep", "LAMBUpdate"):
+        return "steps of optimizers are not exported: export what comes before them"
     if node.kind in ("Complex", "RealPart", "ImagPart", "ComplexElemwise"):
         return "ONNX has no complex numbers: compute with real and imaginary parts"
     if contents_needed(node):
