@@ -247,9 +247,10 @@ void backward_without_steps(const LayerAt& at, Views in, MutViews out) {
   if (at.lstm) cpu::copy(in[2], out[2]);
 }
 
-}  // namespace
-
-void kernel(const RecurrentLayerBackward& op, CpuContext& context, Views in, MutViews out) {
+// The gradients of the sums are as many as the gates, and a step needs only its own gates: `room`,
+// where it is given, may be the memory of the gates.
+void run_backward(const RecurrentLayerBackward& op, CpuContext& context, Views in, MutViews out,
+                  void* room) {
   const std::size_t states = op.mode == RecurrentMode::LSTM ? 2 : 1;
   const Views inputs = in.subspan(1 + states);  // of the forward op
   const LayerAt at(op.mode, inputs[0], inputs[1]);
@@ -272,8 +273,10 @@ void kernel(const RecurrentLayerBackward& op, CpuContext& context, Views in, Mut
     cpu::copy(in[2], dc->view());
   }
   const int64_t rows = at.steps * at.batch;
-  const Scratch scratch(static_cast<std::size_t>(rows * at.gates * size_of(at.dtype)));
-  const View dgates = matrix(scratch.as<void>(), at.dtype, rows, at.gates);
+  const auto bytes = static_cast<std::size_t>(rows * at.gates * size_of(at.dtype));
+  const Scratch scratch(room ? 0 : bytes);
+  if (!room) room = scratch.as<void>();
+  const View dgates = matrix(room, at.dtype, rows, at.gates);
   const View recurrent = matrix(w_hh.data(), at.dtype, at.gates, at.hidden);
   {
     std::optional<PackedWeights> packed;
@@ -292,7 +295,7 @@ void kernel(const RecurrentLayerBackward& op, CpuContext& context, Views in, Mut
                                    .c0 = c0 ? c0->data() : nullptr,
                                    .dh = dh.data(),
                                    .dc = dc ? dc->data() : nullptr,
-                                   .dgates = scratch.as<void>()};
+                                   .dgates = room};
     MGE_DISPATCH(recurrent_backward)(r);
   }
   if (at.steps == 1) {
@@ -321,6 +324,36 @@ void kernel(const RecurrentLayerBackward& op, CpuContext& context, Views in, Mut
   db.finish();
   cpu::copy(db.view(), out[at.b_ih + 1]);
 }
+
+}  // namespace
+
+void kernel(const RecurrentLayerBackward& op, CpuContext& context, Views in, MutViews out) {
+  run_backward(op, context, in, out, nullptr);
+}
 REGISTER_KERNEL(RecurrentLayerBackward, cpu);
+
+Values execute(const RecurrentLayerBackward& op, Values& in) {
+  Specs specs;
+  for (const Value& v : in) specs.push_back(v.spec());
+  Specs wanted = infer(op, specs);
+  Values results;
+  SmallVector<MutView, 8> out;
+  for (Spec& spec : wanted) {
+    spec.device = in[0].device();
+    results.push_back(Value::empty(spec));
+    out.push_back(results.back().mut());
+  }
+  SmallVector<View, 16> views;
+  for (const Value& v : in) views.push_back(v.view());
+  void* room = nullptr;
+  if (op.mode == RecurrentMode::LSTM) {
+    const Value& gates = in[in.size() - 2];
+    if (gates.row_major() && gates.unique()) room = gates.mut().data;
+  }
+  CpuContext context;
+  run_backward(op, context, Views(views.begin(), views.size()), MutViews(out.begin(), out.size()),
+               room);
+  return results;
+}
 
 }  // namespace mge

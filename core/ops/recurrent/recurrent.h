@@ -67,6 +67,7 @@ struct RecurrentLayerBackward {
 };
 Specs infer(const RecurrentLayerBackward& op, const Specs& in);
 Values decompose(const RecurrentLayerBackward& op, const Values& in);
+Values execute(const RecurrentLayerBackward& op, Values& in);
 void kernel(const RecurrentLayerBackward& op, CpuContext& context, Views in, MutViews out);
 DECLARE_OP(RecurrentLayerBackward);
 
