@@ -480,6 +480,23 @@ def test_a_wrong_rule_is_found_and_named(path: Path, monkeypatch: pytest.MonkeyP
     assert operators(path) == ["Neg"]
 
 
+def test_what_is_wrong_at_other_sizes_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here a batch of 1, where the size of another axis is that of the batch by accident."""
+
+    def rule(g: Any, call: Any) -> str:
+        return g.emit("Mul", call.inputs[0], g.cast(g.size(call.shape[0]), "float32"))
+
+    wrong = registry.RULES["Cumsum"]._replace(rule=rule)
+    monkeypatch.setitem(registry.RULES, "Cumsum", wrong)
+    with pytest.raises(RuntimeError, match=r"inputs with n=2: .*differs is Cumsum\(axis=0"):
+        megengine.onnx.export(
+            lambda x: F.exp(F.cumsum(F.ones_like(x) * x[:1], 0)),
+            F.ones((1, 3)),
+            path,
+            dynamic_axes={"x": {0: "n"}},
+        )
+
+
 def test_numbers_that_python_read_are_found_out(path: Path) -> None:
     message = r"Python reads numbers that depend on the inputs.*results of Reduce\(mode='SUM'"
     with (

@@ -130,6 +130,23 @@ def test_a_resnet_is_written_in_the_plainest_ops(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["lenet", "resnet18", "vit"])
+def test_what_was_loaded_is_exported_again(name: str, tmp_path: Path) -> None:
+    """So that a model that was fine-tuned goes back: its parameters keep their names."""
+    model, inputs, _ = MODELS[name]
+    model.eval()
+    first, second = tmp_path / "first.onnx", tmp_path / "second.onnx"
+    axes = {"input": BATCH}
+    megengine.onnx.export(model, inputs, first, input_names=["input"], dynamic_axes=axes)
+    loaded = megengine.onnx.load(first)
+    loaded.eval()
+    megengine.onnx.export(loaded, inputs, second, input_names=["input"], dynamic_axes=axes)
+    parameters = {n for n, _ in model.named_parameters()}
+    names = [{i.name for i in onnx.load(p).graph.initializer} & parameters for p in (first, second)]
+    assert names[0]
+    assert names[0] == names[1]
+
+
 def test_boxes_of_any_number(tmp_path: Path) -> None:
     net, inputs, _ = MODELS["faster_rcnn-heads"]
     net.eval()

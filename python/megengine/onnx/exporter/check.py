@@ -185,7 +185,7 @@ def _called(
     warnings.warn(
         f"export: not compared on {sample.label}, which the function itself refuses ({refusal}); "
         "verify=[...] takes inputs to compare on",
-        stacklevel=2,
+        stacklevel=7,
     )
     return sample.tensors, None
 

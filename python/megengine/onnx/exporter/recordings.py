@@ -107,6 +107,11 @@ def record_all(arguments: Arguments, samples: list[dict[str, int]]) -> tuple[lis
     return plans, labels
 
 
+def plan_for(arguments: Arguments, tensors: Sequence[Tensor]) -> Plan:
+    """What the function does with these inputs."""
+    return expanded(plan_of(record(arguments.call, *tensors)), has_rule)
+
+
 def _warn_of_reads(recording: Recording) -> None:
     read = read_by_python(recording)
     if read:
