@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,8 +125,8 @@ class Builder:
         self.names: dict[int, str] = dict(zip(plan.inputs, input_names, strict=True))
         self.scope = ""
         self._taken = {*input_names, *reserved}
-        self._small: dict[Any, str] = {}
-        self._cache: dict[Any, str] = {}
+        self._small: dict[Any, str] = {}  # names of small constants, by their contents
+        self._cache: dict[Any, str] = {}  # names of what is written once
         self._args: dict[int, Arg] = {}
         self._derived: dict[tuple[Arg, Any], Arg] = {}
         self._ready: list[int] = list(plan.inputs)  # values that are there, in order
@@ -255,28 +255,29 @@ class Builder:
     def _compute_size(self, n: Size) -> str:
         scope, self.scope = self.scope, "sizes"
         try:
-            places = self._places(n, self.plan.inputs)
-            if places:
-                return self._dimension(*places[0])
+            place = self._place(n, self.plan.inputs)
+            if place is not None:
+                return self._dimension(*place)
             formula = Formula.of(n, list(self.symbols.values()), self.odd)
             if formula is not None and formula.divisor == 1:
                 return self._formula(formula)
             # Sizes that were halved on the way are those of values: rounding is theirs.
-            places = self._places(n, reversed(self._ready))
-            if places:
-                return self._dimension(*places[0])
+            place = self._place(n, reversed(self._ready))
+            if place is not None:
+                return self._dimension(*place)
             if formula is not None:
                 return self._formula(formula)
         finally:
             self.scope = scope
         raise DependsOnSizeError
 
-    def _places(self, n: Size, ids: Any) -> list[tuple[int, int]]:
+    def _place(self, n: Size, ids: Iterable[int]) -> tuple[int, int] | None:
+        """The first of these values, and its axis, that has the size in all recordings."""
         for i in ids:
             for axis, size in enumerate(self.plan.values[i].shape):
                 if size == n:
-                    return [(i, axis)]
-        return []
+                    return i, axis
+        return None
 
     def _formula(self, formula: Formula) -> str:
         symbols = [Size(samples) for samples in self.symbols.values()]
@@ -325,12 +326,12 @@ class Builder:
         """The simplest second input of Reshape: 0 keeps a size, -1 is what is left."""
         if is_static(shape):
             return self.ints([int(n) for n in shape])
+        if 0 in shape:
+            return self.sizes(shape)  # an empty tensor: 0 and -1 mean other things
         wanted: list[AnySize] = [
             0 if isinstance(n, Size) and i < len(given) and given[i] == n else n
             for i, n in enumerate(shape)
         ]
-        if 0 in [n for n, m in zip(shape, wanted, strict=True) if m is not None]:
-            return self.sizes(shape)  # an empty tensor: 0 and -1 mean other things
         dynamic = [i for i, n in enumerate(wanted) if isinstance(n, Size)]
         if len(dynamic) == 1:
             wanted[dynamic[0]] = -1

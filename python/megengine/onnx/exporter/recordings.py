@@ -68,7 +68,6 @@ def record_all(arguments: Arguments, samples: list[dict[str, int]]) -> tuple[lis
     Where shapes depend on what the inputs hold, further recordings are of other contents; samples
     of the sizes are appended for them.
     """
-    named = named_tensors(arguments.function)
     rng = np.random.default_rng(1)
     plans: list[Plan] = []
     labels: list[str] = []
@@ -77,20 +76,8 @@ def record_all(arguments: Arguments, samples: list[dict[str, int]]) -> tuple[lis
         sizes = samples[len(plans)]
         choices = [arguments.example(sizes)]
         if by_contents:
-            choices = [arguments.random(sizes, rng), arguments.resampled(sizes, rng)]
-        for attempt, arrays in enumerate(choices):
-            try:
-                recording = record(arguments.call, *arguments.tensors(arrays), named=named)
-                break
-            except Exception as error:
-                if attempt + 1 < len(choices):
-                    continue
-                if sizes:
-                    error.add_note(
-                        f"export: the function was called with the dynamic sizes {sizes}; "
-                        "sample_sizes chooses others"
-                    )
-                raise
+            choices = [arguments.random(sizes, rng), arguments.resampled(sizes, rng), *choices]
+        recording = _record(arguments, sizes, choices)
         labels = _labels("output", recording.result)
         if not labels:
             raise TypeError(
@@ -105,6 +92,30 @@ def record_all(arguments: Arguments, samples: list[dict[str, int]]) -> tuple[lis
             if len(samples) == 1:
                 samples.extend([sizes, sizes])
     return plans, labels
+
+
+def _record(
+    arguments: Arguments,
+    sizes: Mapping[str, int],
+    choices: Sequence[Sequence[np.ndarray[Any, Any]]],
+) -> Recording:
+    """A recording of the first of these inputs that the function takes."""
+    named = named_tensors(arguments.function)
+    *others, last = choices
+    for arrays in others:
+        try:
+            return record(arguments.call, *arguments.tensors(arrays), named=named)
+        except Exception:  # whatever a function raises for inputs that it does not take
+            continue
+    try:
+        return record(arguments.call, *arguments.tensors(last), named=named)
+    except Exception as error:
+        if sizes:
+            error.add_note(
+                f"export: the function was called with the dynamic sizes {sizes}; sample_sizes "
+                "chooses others"
+            )
+        raise
 
 
 def plan_for(arguments: Arguments, tensors: Sequence[Tensor]) -> Plan:
@@ -134,12 +145,10 @@ def record_odd(
     for step in (1, -1) if samples[0] else ():
         sizes = {symbol: n + step for symbol, n in samples[-1].items()}
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # said of the first recording
-                found, _ = record_all(arguments, [sizes])
+            recording = _record(arguments, sizes, [arguments.example(sizes)])
         except Exception:  # whatever a function raises for sizes that it does not take
             continue
-        out.append((found[0], sizes))
+        out.append((expanded(plan_of(recording), has_rule), sizes))
     return out
 
 
