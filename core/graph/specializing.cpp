@@ -1,6 +1,7 @@
 #include "core/graph/specializing.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace mge {
 namespace {
@@ -32,6 +33,11 @@ bool may_gain(const Graph& graph) {
   return false;
 }
 
+bool same_ops(const Graph& a, const Graph& b) {
+  return std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(),
+                    [](const auto& x, const auto& y) { return same_op(x.op, y.op); });
+}
+
 }  // namespace
 
 SpecializingProgram::SpecializingProgram(Graph graph)
@@ -45,6 +51,17 @@ std::vector<Value> SpecializingProgram::run(std::vector<Value>& env, Profile* pr
   return special ? special->program.run(env, profile) : general_.run(env, profile);
 }
 
+// Dtypes and shapes are those of the record.
+SpecializingProgram::Seen SpecializingProgram::seen(const Value& v) {
+  Seen out;
+  if (v.size() == 1 && size_of(v.dtype()) <= static_cast<std::int64_t>(sizeof out.number)) {
+    std::memcpy(&out.number, v.view().data, static_cast<std::size_t>(size_of(v.dtype())));
+  } else {
+    out.value = v.impl();
+  }
+  return out;
+}
+
 std::shared_ptr<const SpecializingProgram::Special> SpecializingProgram::special_for(
     const std::vector<Value>& env) const {
   if (captured_.empty()) return nullptr;
@@ -52,7 +69,8 @@ std::shared_ptr<const SpecializingProgram::Special> SpecializingProgram::special
   if (special_) {
     bool same = true;
     for (std::size_t i = 0; same && i < special_->ids.size(); ++i) {
-      same = env[special_->ids[i]] == special_->values[i];
+      const Value &now = env[special_->ids[i]], &held = special_->values[i];
+      same = now == held || (held.size() == 1 && seen(now) == seen(held));
     }
     if (same) return special_;
     // Let go at once. Values that change now and then are worth less and less trouble.
@@ -63,7 +81,7 @@ std::shared_ptr<const SpecializingProgram::Special> SpecializingProgram::special
     std::fill(same_.begin(), same_.end(), 0);
   }
   for (std::size_t i = 0; i < captured_.size(); ++i) {
-    const ValueImpl* now = env[captured_[i]].impl();
+    const Seen now = seen(env[captured_[i]]);
     same_[i] = now == last_[i] ? same_[i] + 1 : 0;
     last_[i] = now;
   }
@@ -87,7 +105,7 @@ std::shared_ptr<const SpecializingProgram::Special> SpecializingProgram::special
   }
   if (ids.empty() || !may_gain(graph)) return nullptr;
   Program program(std::move(graph));
-  if (program.graph().nodes.size() >= general_.graph().nodes.size()) return nullptr;
+  if (same_ops(program.graph(), general_.graph())) return nullptr;
   return std::make_shared<const Special>(
       Special{std::move(ids), std::move(values), std::move(program)});
 }

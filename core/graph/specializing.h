@@ -1,7 +1,8 @@
 // A program that notices which captured values (parameters, running statistics) are the very same
 // in call after call, and then runs as if they were constants of its graph: what depends on them
 // alone is computed once, batch norm becomes part of the weights before it. It goes back to the
-// general program in the first call that brings another value.
+// general program in the first call that brings another value. Numbers, which Python makes anew in
+// each call, are the same where they are equal.
 #pragma once
 
 #include <memory>
@@ -32,6 +33,14 @@ class SpecializingProgram {
     Program program;
   };
 
+  // What is remembered of a value without holding it: which it was, or the bits of a number.
+  struct Seen {
+    const ValueImpl* value = nullptr;
+    std::uint64_t number = 0;
+    friend bool operator==(const Seen&, const Seen&) = default;
+  };
+  static Seen seen(const Value& v);
+
   std::shared_ptr<const Special> special_for(const std::vector<Value>& env) const;
   std::shared_ptr<const Special> specialize(const std::vector<Value>& env) const;
 
@@ -41,9 +50,9 @@ class SpecializingProgram {
 
   // Calls on several threads share what follows.
   mutable std::mutex lock_;
-  mutable std::vector<const ValueImpl*> last_;  // of captured_, in the call before; not held
-  mutable std::vector<std::uint64_t> same_;     // calls in which it was what it had been before
-  mutable std::uint64_t calls_ = 0;             // since the last change
+  mutable std::vector<Seen> last_;           // of captured_, in the call before
+  mutable std::vector<std::uint64_t> same_;  // calls in which it was what it had been before
+  mutable std::uint64_t calls_ = 0;          // since the last change
   mutable std::uint64_t next_try_ = kFirstPatience;
   mutable std::uint64_t patience_ = kFirstPatience;  // calls in which a value has to be the same
   mutable std::shared_ptr<const Special> special_;

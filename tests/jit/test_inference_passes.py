@@ -15,6 +15,8 @@ import megengine.functional as F
 import megengine.module as M
 import megengine.optimizer as optim
 from megengine.autodiff import GradManager
+from megengine.core._imperative_rt.core2 import apply
+from megengine.core.ops import builtin
 from megengine.jit import trace
 from megengine.jit.recording import record
 
@@ -56,6 +58,10 @@ def kinds(function: Callable[..., Any], *args: mge.Tensor, tolerance: float = 1e
     return [node.kind for node in program.optimized().nodes]
 
 
+def gaussian_error(x: mge.Tensor) -> mge.Tensor:
+    return apply(builtin.Elemwise(mode="ERF"), x)[0]
+
+
 ACTIVATIONS: dict[str, Callable[[mge.Tensor], mge.Tensor]] = {
     "relu": F.relu,
     "relu6": F.relu6,
@@ -69,6 +75,8 @@ ACTIVATIONS: dict[str, Callable[[mge.Tensor], mge.Tensor]] = {
     "hswish_by_hand": lambda x: F.hsigmoid(x) * x,
     "hsigmoid": F.hsigmoid,
     "gelu": F.gelu,
+    "gelu_by_hand": lambda x: x * 0.5 * (1 + gaussian_error(x / 2**0.5)),
+    "gelu_in_another_order": lambda x: 0.5 * (x * (gaussian_error(0.70710678 * x) + 1)),
 }
 
 
@@ -234,6 +242,7 @@ def test_matrix_product_and_bias(transposed: bool) -> None:
     f = lambda x: F.relu(F.matmul(x, w, transpose_b=transposed) + b)  # noqa: E731
     assert kinds(f, data(2, 60, 80)) == ["FusedLinear"]
     assert kinds(lambda x: F.matmul(x, w, transpose_b=transposed) * b, data(3, 80)) == ["Linear"]
+    assert kinds(lambda x: F.matmul(x, w, transpose_b=transposed), data(9, 80)) == ["MatrixMul"]
 
 
 def test_a_vector_and_a_matrix() -> None:
@@ -371,6 +380,19 @@ def test_what_runs_when_values_change() -> None:
     for _ in range(2 * CALLS):
         traced(x)
     assert ran(traced) == folded
+
+
+def test_numbers() -> None:
+    """Python makes a new Tensor of a number in each call; equal ones are the same, others count."""
+    conv = evaluated(M.Conv2d(2, 3, 3))
+    bound = [1.0]
+    traced = trace(lambda x: F.clip(conv(x), -bound[0], bound[0]), profiling=True)
+    x = data(1, 2, 6, 6)
+    for value in (1.0, 0.25):
+        bound[0] = value
+        for _ in range(2 * CALLS):
+            close(traced(x), F.clip(conv(x), -value, value))
+        assert ran(traced) == {"FusedConvolution": 1}
 
 
 def test_a_training_step_is_left_as_it_is() -> None:

@@ -88,6 +88,12 @@ class Fuser {
         absorb_sum(i, *sum);
       }
     }
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      // Keeps its weights packed, which Linear, whose weights may change, does not.
+      if (attrs_if<Linear>(graph_.nodes[i]) && takes_post_ops(graph_.nodes[i])) {
+        rewrite(i, i, {}, [](auto&) { return true; });
+      }
+    }
     drop_nodes_without_op(graph_);
   }
 
@@ -96,13 +102,15 @@ class Fuser {
   std::size_t product(ValueId id) const {
     const std::size_t at = links_.maker[id];
     if (at == Links::kNone || links_.count(id) != 1) return Links::kNone;
-    const Graph::Node& node = graph_.nodes[at];
-    if (attrs_if<FusedConvolution>(node) || attrs_if<FusedLinear>(node)) return at;
-    if (node.in.size() < 2 || !is_constant(graph_, node.in[1])) return Links::kNone;
+    return takes_post_ops(graph_.nodes[at]) ? at : Links::kNone;
+  }
+  bool takes_post_ops(const Graph::Node& node) const {
+    if (attrs_if<FusedConvolution>(node) || attrs_if<FusedLinear>(node)) return true;
+    if (node.in.size() < 2 || !is_constant(graph_, node.in[1])) return false;
     const Spec &x = graph_.values[node.in[0]].spec, &w = graph_.values[node.in[1]].spec;
-    if (!cpu::dnn::computes(graph_.values[id].spec.dtype)) return Links::kNone;
-    if (attrs_if<Convolution>(node)) return at;
-    return attrs_if<Linear>(node) && linear_takes_post_ops(x, w) ? at : Links::kNone;
+    if (!cpu::dnn::computes(x.dtype)) return false;
+    if (attrs_if<Convolution>(node)) return true;
+    return attrs_if<Linear>(node) && linear_takes_post_ops(x, w);
   }
 
   // Calls f with the attributes that the product has as a fused op, and puts that op at `at` in
@@ -115,6 +123,7 @@ class Fuser {
       if (!f(op)) return false;
       Graph::Node made{make_op(op), node.in, graph_.nodes[at].out};
       if (extra) made.in.push_back(*extra);
+      made.place = graph_.nodes[at].place;
       graph_.nodes[from].op = {};
       graph_.nodes[at] = std::move(made);
       return true;

@@ -1,3 +1,5 @@
+#include <cmath>
+#include <numbers>
 #include <optional>
 #include <unordered_map>
 
@@ -113,7 +115,8 @@ class Simplifier {
     node.in[0] = before->in[0];
   }
 
-  // x * sigmoid(x) is SiLU, x * hard sigmoid(x) is hard swish, x ** 2 is a square.
+  // x * sigmoid(x) is SiLU, x * hard sigmoid(x) is hard swish, x / 2 * (1 + erf(x / sqrt(2))) is
+  // GELU, x ** 2 is a square.
   void name_activation(Graph::Node& node) {
     if (is_mode(node, Mode::POW) && is_number(graph_, node.in[1], 2) &&
         spec(node.in[0]).dtype == spec(node.out[0]).dtype) {
@@ -122,6 +125,11 @@ class Simplifier {
       return;
     }
     if (!is_mode(node, Mode::MUL)) return;
+    if (const auto x = argument_of_gelu(node)) {
+      node.op = elemwise_op(Mode::GELU);
+      node.in = {*x};
+      return;
+    }
     for (std::size_t i = 0; i < 2; ++i) {
       const ValueId x = node.in[i], gate = node.in[1 - i];
       const Graph::Node* before = maker(gate);
@@ -132,6 +140,50 @@ class Simplifier {
       node.in = {x};
       return;
     }
+  }
+
+  // The factors of a product of products that nobody else needs.
+  void factors(const Graph::Node& product, SmallVector<ValueId, 4>& out) const {
+    for (const ValueId id : product.in) {
+      const Graph::Node* before = maker(id);
+      if (before && is_mode(*before, Mode::MUL) && links_.count(id) == 1 && out.size() < 4) {
+        factors(*before, out);
+      } else {
+        out.push_back(id);
+      }
+    }
+  }
+  bool is_about(ValueId id, double number) const {
+    const auto n = number_of(graph_, id);
+    return n && std::abs(*n - number) < 1e-5 * number;
+  }
+  // The operand beside a number in a node of this mode.
+  std::optional<ValueId> beside(const Graph::Node* node, Mode mode, double number) const {
+    if (!node || !is_mode(*node, mode)) return std::nullopt;
+    if (is_about(node->in[1], number)) return node->in[0];
+    if (mode != Mode::TRUE_DIV && is_about(node->in[0], number)) return node->in[1];
+    return std::nullopt;
+  }
+  // x of a product of x, 0.5 and 1 + erf(x / sqrt(2)), in any order.
+  std::optional<ValueId> argument_of_gelu(const Graph::Node& node) const {
+    SmallVector<ValueId, 4> all;
+    factors(node, all);
+    if (all.size() != 3) return std::nullopt;
+    for (const ValueId gate : all) {
+      const auto erf = beside(maker(gate), Mode::ADD, 1);
+      if (!erf || !maker(*erf) || !is_mode(*maker(*erf), Mode::ERF)) continue;
+      const Graph::Node* scaled = maker(maker(*erf)->in[0]);
+      auto x = beside(scaled, Mode::TRUE_DIV, std::numbers::sqrt2);
+      if (!x) x = beside(scaled, Mode::MUL, std::numbers::sqrt2 / 2);
+      if (!x || spec(*x).shape != spec(node.out[0]).shape) continue;
+      bool half = false, itself = false;
+      for (const ValueId id : all) {
+        half = half || is_about(id, 0.5);
+        itself = itself || id == *x;
+      }
+      if (half && itself) return x;
+    }
+    return std::nullopt;
   }
 
   Graph& graph_;
