@@ -150,7 +150,7 @@ def test_damaged_files(seed: int) -> None:
         [sys.executable, "-c", CHILD, str(seed), str(count)],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
         cwd=root,
         check=False,

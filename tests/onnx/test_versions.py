@@ -108,6 +108,8 @@ CASES: list[tuple[str, int, list[Any], dict[str, Any], int]] = [
     ("Conv", 1, [IMAGE, floats(6, 2, 3, 3), floats(6)],
      {"group": 2, "auto_pad": "SAME_LOWER", "strides": [2, 2]}, 1),
     ("Conv", 11, [floats(2, 4, 9), floats(4, 1, 3)], {"group": 4, "pads": [2, 1]}, 1),
+    ("Conv", 11, [floats(2, 4, 9, 1), floats(4, 2, 3, 1), floats(4)],
+     {"group": 2, "pads": [2, 0, 1, 0], "strides": [2, 1]}, 1),
     ("Conv", 11, [floats(1, 2, 5, 6, 7), floats(3, 2, 2, 2, 2)], {"dilations": [1, 2, 1]}, 1),
     ("ConvTranspose", 11, [IMAGE, floats(4, 2, 3, 3), floats(4)],
      {"group": 2, "strides": [2, 3], "pads": [1, 0, 0, 1], "output_padding": [1, 0]}, 1),

@@ -92,11 +92,10 @@ class Signature:
             else:
                 self.inputs.append(_input_kind(hint))
                 self.optional.append(parameter.default is not parameter.empty)
-
-    @property
-    def n_required(self) -> int:
-        """How many inputs there must be."""
-        return self.optional.index(True) if True in self.optional else len(self.optional)
+        # How many inputs there must be.
+        self.n_required = len(self.optional)
+        if True in self.optional:
+            self.n_required = self.optional.index(True)
 
     def kind(self, i: int) -> str:
         """What input i is converted to."""
@@ -174,7 +173,12 @@ class Impl:
         if self.host is not None and self.host_signature is not None and on_host:
             function, signature = self.host, self.host_signature
         assert function is not None
-        args = [_convert(signature.kind(i), x) for i, x in enumerate(inputs)]
+        args = []
+        for i, value in enumerate(inputs):
+            kind = signature.kind(i)
+            if value is None and kind != _VALUE and i < signature.n_required:
+                raise ValueError(f"{self.name}: input {i} has no value")
+            args.append(_convert(kind, value))
         if signature.takes_context:
             return function(ctx, *args, **attributes)
         return function(*args, **attributes)

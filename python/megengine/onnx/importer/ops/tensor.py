@@ -30,7 +30,7 @@ _SMALL = 1024  # elements of a constant that may be worth keeping on the host
 
 
 def _ints(values: Array | Sequence[int]) -> tuple[int, ...]:
-    return tuple(int(v) for v in np.asarray(values).reshape(-1))
+    return tuple(np.asarray(values).reshape(-1).tolist())
 
 
 # ---- dtypes -------------------------------------------------------------------------------------
