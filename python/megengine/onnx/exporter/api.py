@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import onnx
-
 from ...tensor import Tensor
 from . import check
 from .arguments import Arguments, DynamicAxes, evaluation_mode
 from .builder import Builder
-from .file import write
-from .model import emit, model_of
+from .file import data_file_of, write
+from .model import Model, emit, model_of
 from .plan import Plan
 from .recordings import one_plan, plan_for, record_all, record_odd, sizes_to_try
 
@@ -97,14 +95,15 @@ def export(
         plans, labels = record_all(arguments, samples)
         names = _output_names(labels, output_names, arguments.names)
         odd = [] if sample_sizes else record_odd(arguments, samples)
-        built = _build(plans, samples, odd, arguments, names, opset)
+        data_file = data_file_of(Path(path)) if external_data else None
+        built = _build(plans, samples, odd, arguments, names, opset, data_file)
         sizes = check.sizes_to_compare(arguments, samples, built.odd_sizes)
 
         def compare(file: Path) -> None:
             chosen = check.inputs_to_compare(arguments, sizes, verify)
             _compare(file, arguments, chosen, rtol, built.builder, plans[0], names)
 
-        write(built.model, Path(path), external_data, None if verify is False else compare)
+        write(built.model, Path(path), None if verify is False else compare)
 
 
 def _compare(
@@ -125,11 +124,11 @@ def _compare(
         return
     rtol = check.tolerance(rtol, builder.plan)
 
-    def find_first(model: onnx.ModelProto, leaves: list[Tensor]) -> str:
+    def find_first(file: Path, leaves: list[Tensor]) -> str:
         plan = plan_for(arguments, leaves)
         if [n.kind for n in plan.nodes] != [n.kind for n in first_plan.nodes]:
             return "The function calls other ops for them. "
-        return check.first_difference(model, plan, builder.names, leaves, rtol)
+        return check.first_difference(file, plan, builder.names, leaves, rtol)
 
     check.verify(file, arguments, names, samples, rtol, find_first)
 
@@ -138,7 +137,7 @@ def _compare(
 class _Built:
     """A model, what wrote it, and the odd sizes that it is for as well."""
 
-    model: onnx.ModelProto
+    model: Model
     builder: Builder
     odd_sizes: list[dict[str, int]]
 
@@ -150,6 +149,7 @@ def _build(
     arguments: Arguments,
     names: Sequence[str],
     opset: int,
+    data_file: str | None,
 ) -> _Built:
     """The model for all sizes that were recorded; without the odd ones, where they do not fit."""
 
@@ -160,7 +160,7 @@ def _build(
         symbols = {name: tuple(s[name] for s in samples) for name in samples[0]}
         builder = Builder(plan, opset, symbols, arguments.names, names, len(odd))
         emit(builder)
-        return _Built(model_of(builder, arguments, names), builder, odd)
+        return _Built(model_of(builder, arguments, names, data_file), builder, odd)
 
     if not odd:
         return build(plans, samples, [])

@@ -38,13 +38,13 @@ def tolerance(rtol: float, plan: Plan) -> float:
     return max([rtol, *(LOOSER.get(value.dtype.name, 0.0) for value in plan.values.values())])
 
 
-def _session(model: str | bytes) -> Any:
+def _session(model: Path) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     try:
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its classes share no base
         raise RuntimeError(
             "export: onnxruntime does not take the model, which is therefore not written "
@@ -128,7 +128,7 @@ def verify(
     output_names: Sequence[str],
     samples: Sequence[Sample],
     rtol: float,
-    find_first: Callable[[onnx.ModelProto, list[Tensor]], str],
+    find_first: Callable[[Path, list[Tensor]], str],
 ) -> None:
     """Runs the model on inputs and raises RuntimeError where a result is not the function's.
 
@@ -140,7 +140,7 @@ def verify(
         rtol: the largest difference, relative to the largest number of a result.
         find_first: says which op differs first.
     """
-    session = _session(str(path))
+    session = _session(path)
     wanted_inputs = {i.name for i in session.get_inputs()}
     for sample in samples:
         tensors, want = _called(arguments, sample)
@@ -161,7 +161,7 @@ def verify(
         for name, g, w in zip(output_names, got, want, strict=True):
             wrong = difference(np.asarray(g), w, rtol)
             if wrong:
-                first = find_first(onnx.load(str(path)), tensors)
+                first = find_first(path, tensors)
                 raise RuntimeError(
                     f"export: in onnxruntime, output '{name}' is not that of the function on "
                     f"{sample.label}: {wrong}. {first}The model is not written."
@@ -191,7 +191,7 @@ def _called(
 
 
 def first_difference(
-    model: onnx.ModelProto,
+    path: Path,
     plan: Plan,
     value_names: dict[int, str],
     tensors: Sequence[Tensor],
@@ -199,6 +199,7 @@ def first_difference(
 ) -> str:
     """A sentence on the first op of a plan whose result differs, with all of them as outputs."""
     ours = run(plan, tensors)
+    model = onnx.load(path, load_external_data=False)
     outputs = {o.name for o in model.graph.output}
     made = {name for node in model.graph.node for name in node.output}
     exposed = []
@@ -211,7 +212,9 @@ def first_difference(
                     outputs.add(name)
                     dtype = onnx_dtype(plan.values[i].dtype)
                     model.graph.output.append(helper.make_tensor_value_info(name, dtype, None))
-    session = _session(model.SerializeToString())
+    exposing = path.with_name(f"{path.name}.exposing")  # beside the constants that it reads
+    exposing.write_bytes(model.SerializeToString())
+    session = _session(exposing)
     feed = {
         i.name: np.ascontiguousarray(ours[p].numpy()).reshape(ours[p].shape)
         for i, p in zip(model.graph.input, plan.inputs, strict=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,10 @@ from .builder import Builder, Call, onnx_dtype
 from .plan import Node, Plan, Value, has_sizes
 from .registry import RULES, RefusedError, has_rule, why_not
 from .sizes import DependsOnSizeError, Size
+
+LARGEST_FILE = 2**31 - 2**20  # protobuf's limit, with some room for the nodes
+SMALLEST_OUTSIDE = 1024  # bytes of a constant that goes into the second file, if there is one
+ALIGNMENT = 4096  # of constants there, so that readers can map them
 
 
 def emit(builder: Builder) -> None:
@@ -78,8 +83,28 @@ def _scope(node: Node, plan: Plan) -> str:
     return ""
 
 
-def model_of(builder: Builder, arguments: Arguments, names: Sequence[str]) -> onnx.ModelProto:
-    """The ONNX model of what the builder has; ``names`` are those of the results."""
+@dataclass(frozen=True)
+class Model:
+    """A model, and the constants that lie in a file beside it: where in the file, and which."""
+
+    proto: onnx.ModelProto
+    outside: list[tuple[int, np.ndarray[Any, Any]]]
+
+
+def model_of(
+    builder: Builder, arguments: Arguments, names: Sequence[str], data_file: str | None
+) -> Model:
+    """The ONNX model of what the builder has.
+
+    Args:
+        builder: after :func:`emit`.
+        arguments: of the function.
+        names: of the results.
+        data_file: the name of a second file that large constants go to; None for no such file.
+
+    Raises:
+        ValueError: where the constants are too large for one file, and there is no second one.
+    """
     plan, function = builder.plan, arguments.function
     symbols = {samples: name for name, samples in builder.symbols.items()}
 
@@ -98,11 +123,14 @@ def model_of(builder: Builder, arguments: Arguments, names: Sequence[str]) -> on
     outputs = [info(name, plan.values[i]) for name, i in zip(names, plan.outputs, strict=True)]
     nodes = builder.needed_nodes(names)
     read = {name for node in nodes for name in node.input}
-    initializers = [
-        numpy_helper.from_array(np.asarray(array, order="C"), name)
-        for name, array in builder.constants.items()
-        if name in read
-    ]
+    constants = {name: array for name, array in builder.constants.items() if name in read}
+    size = sum(array.nbytes for array in constants.values())
+    if size > LARGEST_FILE and data_file is None:
+        raise ValueError(
+            f"export: the constants are {size / 2**30:.1f} GiB, and an ONNX file holds at most 2; "
+            "external_data=True puts them into a file of their own"
+        )
+    initializers, outside = _initializers(constants, data_file)
     title = getattr(function, "__name__", type(function).__name__)
     graph = helper.make_graph(nodes, title, inputs, outputs, initializers)
     opsets = [helper.make_opsetid("", builder.opset)]
@@ -111,7 +139,32 @@ def model_of(builder: Builder, arguments: Arguments, names: Sequence[str]) -> on
     model.opset_import.extend(opsets)
     # The newest version of the format that these operators need, so that old readers read it.
     model.ir_version = helper.find_min_ir_version_for(opsets)
-    return model
+    return Model(model, outside)
+
+
+def _initializers(
+    constants: Mapping[str, np.ndarray[Any, Any]], data_file: str | None
+) -> tuple[list[onnx.TensorProto], list[tuple[int, np.ndarray[Any, Any]]]]:
+    """Constants as ONNX has them; the large ones only say where they are in the second file."""
+    tensors, outside, end = [], [], 0
+    for name, array in constants.items():
+        if data_file is None or array.nbytes < SMALLEST_OUTSIDE:
+            tensors.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
+            continue
+        begin = -(-end // ALIGNMENT) * ALIGNMENT
+        end = begin + array.nbytes
+        tensor = onnx.TensorProto(
+            name=name,
+            data_type=onnx_dtype(array.dtype),
+            dims=array.shape,
+            data_location=onnx.TensorProto.EXTERNAL,
+        )
+        place = {"location": data_file, "offset": begin, "length": array.nbytes}
+        for key, value in place.items():
+            tensor.external_data.add(key=key, value=str(value))
+        tensors.append(tensor)
+        outside.append((begin, array))
+    return tensors, outside
 
 
 def _name_outputs(builder: Builder, names: Sequence[str]) -> None:
