@@ -26,6 +26,10 @@ from megengine.jit import trace
 FLOAT = TensorProto.FLOAT
 
 
+def node(*args: Any, **attributes: Any) -> Any:
+    return helper.make_node(*args, **attributes)
+
+
 def value(name: str, shape: Any = None, kind: int = FLOAT) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, kind, shape)
 
@@ -238,6 +242,28 @@ def test_functions_of_the_model() -> None:
     assert net(mge.tensor([3.0])).item() == 30.0
 
 
+def test_a_loop_that_never_runs() -> None:
+    body = helper.make_graph(
+        [node("Identity", ["going"], ["again"]), node("Add", ["sum", "one"], ["next"]),
+         node("Shape", ["next"], ["row"])],
+        "body",
+        [value("i", [], TensorProto.INT64), value("going", [], TensorProto.BOOL), value("sum")],
+        [value("again", [], TensorProto.BOOL), value("next"), value("row", [2], TensorProto.INT64)],
+    )  # fmt: skip
+    proto = model(
+        [node("Loop", ["n", "", "x"], ["y", "rows"], body=body)],
+        [value("n", [], TensorProto.INT64), value("x", [1, 2])],
+        [value("y"), value("rows", None, TensorProto.INT64)],
+        {"one": np.float32(1.0)},
+    )
+    net = mge.onnx.load(proto)
+    x = mge.tensor([[1.0, 2.0]])
+    y, rows = net(np.array(3), x)
+    assert (y.numpy().tolist(), rows.numpy().tolist()) == ([[4.0, 5.0]], [[1, 2]] * 3)
+    y, rows = net(np.array(0), x)
+    assert (y.numpy().tolist(), rows._tuple_shape, rows.dtype) == ([[1.0, 2.0]], (0, 2), np.int64)
+
+
 # ---- what it refuses ----------------------------------------------------------------------------
 
 
@@ -265,10 +291,6 @@ def test_newer_operator_sets_are_refused() -> None:
     )
     with pytest.raises(NotImplementedError, match=r"ai\.onnx::Add"):
         mge.onnx.load(proto)
-
-
-def node(*args: Any, **attributes: Any) -> Any:
-    return helper.make_node(*args, **attributes)
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from . import registry
 from .graph import Body, Call, Graph, Step
 from .reader import Reader, attribute_value, check_text
 from .registry import Impl
-from .values import Constant
+from .values import Constant, dtype_from_onnx
 
 __all__ = ["Builder", "imports_of"]
 
@@ -66,6 +66,7 @@ class Builder:
             _add(constants, sparse.values.name, Constant(array))
         inputs = [i.name for i in proto.input if i.name not in constants]
         graph = Graph(inputs, [o.name for o in proto.output], constants=constants)
+        graph.declared = [_declared(info) for info in proto.output]
         self._nodes(_Scope(graph, versions, outer, {}), proto.node)
         return graph
 
@@ -260,6 +261,13 @@ def _is_known(domain: str, since: int, version: int) -> bool:
     known = registry.KNOWN_VERSIONS.get(domain, 0)
     newest = max(known, onnx.defs.onnx_opset_version()) if domain == "" else version
     return since <= known and version <= newest
+
+
+def _declared(info: ValueInfoProto) -> tuple[np.dtype[Any] | None, tuple[int, ...]]:
+    """The dtype and shape that a graph states of an output."""
+    tensor = info.type.tensor_type
+    dtype = dtype_from_onnx(tensor.elem_type) if tensor.elem_type else None
+    return dtype, tuple(max(d.dim_value, 0) for d in tensor.shape.dim)
 
 
 def _domain(name: str) -> str:

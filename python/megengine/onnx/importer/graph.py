@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from .registry import Context, Impl
-from .values import Constant, Value
+from .values import Array, Constant, Value
 
 __all__ = ["Body", "Call", "Graph", "Step"]
 
@@ -27,6 +29,11 @@ class Body:
     def n_outputs(self) -> int:
         """How many outputs the graph has."""
         return len(self._graph.outputs)
+
+    def empty_output(self, i: int) -> Array:
+        """No elements of the dtype and shape that the graph declares of output i."""
+        dtype, shape = self._graph.declared[i] if self._graph.declared else (None, ())
+        return np.zeros((0, *shape), np.float32 if dtype is None else dtype)
 
     def __call__(self, *inputs: Value) -> list[Value]:
         """Computes the outputs of the graph."""
@@ -100,6 +107,8 @@ class Graph:
     constants: dict[str, Constant] = field(default_factory=dict)
     weights: dict[str, Any] = field(default_factory=dict)  # name: a Slot of the module
     captured: list[str] = field(default_factory=list)  # names of the graphs around it
+    # What it says of its outputs: dtypes, and shapes with 0 for sizes that are not given.
+    declared: list[tuple[np.dtype[Any] | None, tuple[int, ...]]] = field(default_factory=list)
 
     def run(
         self, ctx: Context, inputs: Sequence[Value], outer: Mapping[str, Any] | None = None

@@ -37,14 +37,14 @@ def loop(
         state, row = found[: len(state)], found[len(state) :]
         rows.append(row)
         i += 1
-    n_rows = body.n_outputs - 1 - len(state)
+    n_state = len(state)
+    n_rows = body.n_outputs - 1 - n_state
+    if not rows:
+        return (*state, *(body.empty_output(1 + n_state + k) for k in range(n_rows)))
     return (*state, *(_stacked([row[k] for row in rows], 0) for k in range(n_rows)))
 
 
 def _stacked(values: list[Value], axis: int) -> AnyTensor:
-    if not values:
-        # What a body that never ran would have given is not known; it is empty.
-        return np.zeros((0,), np.float32)
     return joined(values, axis, new_axis=True)
 
 
@@ -105,8 +105,11 @@ def scan(
         rows.append(row)
     out_axes = scan_output_axes or (0,) * n_out
     out_back = scan_output_directions or (0,) * n_out
-    outputs = []
+    outputs: list[AnyTensor] = []
     for k in range(n_out):
+        if not rows:
+            outputs.append(body.empty_output(n_state + k))
+            continue
         column = [row[k] for row in rows]
         outputs.append(_stacked(column[::-1] if out_back[k] else column, out_axes[k]))
     return (*state, *outputs)
