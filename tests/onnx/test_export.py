@@ -176,11 +176,14 @@ def test_boxes_after_suppression_in_any_number(path: Path) -> None:
     corner = rng.uniform(0, 20, (30, 2))
     boxes = np.concatenate([corner, corner + rng.uniform(1, 9, (30, 2))], 1).astype("float32")
     scores = rng.uniform(size=30).astype("float32")
-    megengine.onnx.export(best, (T(boxes), T(scores)), path)
     apart = boxes + 100 * np.arange(30, dtype="float32")[:, None]
-    kept, threes = run(path, apart, scores)
-    assert len(kept) == len(threes) == 30
-    assert len(run(path, boxes, scores)[0]) < 30
+    axes = {"boxes": {0: "n"}, "scores": {0: "n"}}
+    for dynamic in ({}, axes):
+        megengine.onnx.export(best, (T(boxes), T(scores)), path, dynamic_axes=dynamic)
+        kept, threes = run(path, apart, scores)
+        assert len(kept) == len(threes) == 30
+        assert len(run(path, boxes, scores)[0]) < 30
+    assert len(run(path, apart[:7], scores[:7])[0]) == 7
 
 
 def test_elements_under_a_mask(path: Path) -> None:

@@ -16,7 +16,7 @@ from .builder import Builder
 from .file import data_file_of, write
 from .model import Model, emit, model_of
 from .plan import Plan
-from .recordings import one_plan, plan_for, record_all, record_odd, sizes_to_try
+from .recordings import one_plan, plan_for, record_all, record_odd
 
 OPSETS = range(17, 24)
 
@@ -90,9 +90,8 @@ def export(
     if opset not in OPSETS:
         raise ValueError(f"export: expected an opset from 17 to 23, got {opset}")
     arguments = Arguments(function, inputs, input_names, dynamic_axes)
-    samples = sizes_to_try(arguments, sample_sizes or {})
     with evaluation_mode(function):
-        plans, labels = record_all(arguments, samples)
+        plans, samples, labels = record_all(arguments, sample_sizes or {})
         names = _output_names(labels, output_names, arguments.names)
         odd = [] if sample_sizes else record_odd(arguments, samples)
         data_file = data_file_of(Path(path)) if external_data else None

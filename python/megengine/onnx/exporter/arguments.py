@@ -103,12 +103,12 @@ class Arguments:
     def resampled(
         self, sizes: Mapping[str, int], rng: np.random.Generator
     ) -> list[np.ndarray[Any, Any]]:
-        """Arrays whose elements are the example's, from other places along axis 0.
+        """Arrays of rows of the example, in another order and some of them twice.
 
-        Each column keeps its meaning: what is a box or a label stays one.
+        What is a box or a label stays one.
         """
         return [
-            np.take_along_axis(a, rng.integers(0, len(a), a.shape), 0) if a.size and a.ndim else a
+            a[rng.integers(0, len(a), len(a))] if a.size and a.ndim else a
             for a in self.example(sizes)
         ]
 

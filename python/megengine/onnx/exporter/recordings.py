@@ -26,11 +26,13 @@ from .registry import has_rule
 BY_CONTENTS = {"CondTake", "NonZero"}
 
 
-def sizes_to_try(arguments: Arguments, given: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
+def sizes_to_try(
+    arguments: Arguments, given: Mapping[str, Sequence[int]], small: bool = True
+) -> list[dict[str, int]]:
     """The sizes of each recording.
 
     The first has the first of all; then each differs alone; in the last all do. So a formula of all
-    of them is determined, and checked once.
+    of them is determined, and checked once. Those of axis 0 are small ones where that will do.
     """
     primes = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29)
     choices: dict[str, Sequence[int]] = {}
@@ -39,10 +41,9 @@ def sizes_to_try(arguments: Arguments, given: Mapping[str, Sequence[int]]) -> li
             size = leaf.array.shape[axis]
             # Sizes of batches are any; heights and widths are often multiples of something.
             count = len(choices)
-            small = primes[3 * (count % 3) : 3 * (count % 3) + 3]
-            choices.setdefault(
-                symbol, small if axis == 0 or size <= 1 else (size, 2 * size, 3 * size)
-            )
+            few = primes[3 * (count % 3) : 3 * (count % 3) + 3]
+            any_will_do = size <= 1 or (axis == 0 and small)
+            choices.setdefault(symbol, few if any_will_do else (size, 2 * size, 3 * size))
     for symbol, sizes in given.items():
         if symbol not in choices:
             raise ValueError(f"export: sample_sizes names '{symbol}', which is no dynamic axis")
@@ -62,12 +63,16 @@ def sizes_to_try(arguments: Arguments, given: Mapping[str, Sequence[int]]) -> li
     ]
 
 
-def record_all(arguments: Arguments, samples: list[dict[str, int]]) -> tuple[list[Plan], list[str]]:
-    """A plan for each choice of sizes, and labels of the results.
+def record_all(
+    arguments: Arguments, given: Mapping[str, Sequence[int]]
+) -> tuple[list[Plan], list[dict[str, int]], list[str]]:
+    """A plan for each choice of sizes, these sizes, and labels of the results.
 
-    Where shapes depend on what the inputs hold, further recordings are of other contents; samples
-    of the sizes are appended for them.
+    Where shapes depend on what the inputs hold, further recordings are of other contents, and
+    there are several without dynamic axes too. They are not of the smallest sizes: of three boxes
+    all may be kept by accident, which a multiple of the example's will not.
     """
+    samples = sizes_to_try(arguments, given)
     rng = np.random.default_rng(1)
     plans: list[Plan] = []
     labels: list[str] = []
@@ -75,8 +80,10 @@ def record_all(arguments: Arguments, samples: list[dict[str, int]]) -> tuple[lis
     while len(plans) < len(samples):
         sizes = samples[len(plans)]
         choices = [arguments.example(sizes)]
-        if by_contents:
-            choices = [arguments.random(sizes, rng), arguments.resampled(sizes, rng), *choices]
+        if by_contents and plans:
+            # Contents of two kinds, for there may be as many as the sizes say of one of them.
+            others = [arguments.resampled(sizes, rng), arguments.random(sizes, rng)]
+            choices = [*(others if len(plans) % 2 else others[::-1]), *choices]
         recording = _record(arguments, sizes, choices)
         labels = _labels("output", recording.result)
         if not labels:
@@ -84,14 +91,16 @@ def record_all(arguments: Arguments, samples: list[dict[str, int]]) -> tuple[lis
                 "export: expected a Tensor, or Tensors in lists, tuples and dicts, as the result; "
                 f"got {type(recording.result).__name__}"
             )
-        if not plans:
+        if not plans and not by_contents:
             _warn_of_reads(recording)
         plans.append(expanded(plan_of(recording), has_rule))
         if not by_contents and BY_CONTENTS.intersection(n.kind for n in plans[0].nodes):
             by_contents = True
+            plans.clear()
+            samples = sizes_to_try(arguments, given, small=False)
             if len(samples) == 1:
-                samples.extend([sizes, sizes])
-    return plans, labels
+                samples *= 3
+    return plans, samples, labels
 
 
 def _record(

@@ -71,7 +71,7 @@ def nms_keep(g: Builder, call: Call) -> list[str]:
     groups, count, _ = boxes.shape
     if groups != 1:
         raise RefusedError("only one group of boxes can be exported; call nms for each")
-    most = int(call["max_output"])
+    most = call["max_output"]
     if isinstance(count, int):
         scores = g.constant(np.arange(count, 0, -1, dtype="float32").reshape(1, 1, count))
     else:
@@ -87,7 +87,7 @@ def nms_keep(g: Builder, call: Call) -> list[str]:
         "NonMaxSuppression",
         g.emit("Concat", low, high, axis=2),
         scores,
-        g.ints([most]),
+        g.size(most),
         g.constant(np.array([call["iou_thresh"]], "float32")),
     )
     kept = g.emit("Gather", found, g.scalar(2, "int64"), axis=1)
