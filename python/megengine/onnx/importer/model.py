@@ -169,9 +169,9 @@ class _Input:
 def _output(value: Value) -> Any:
     if isinstance(value, list):
         return [_output(item) for item in value]
-    if value is None or isinstance(value, Tensor) or np.dtype(value.dtype) not in TENSOR_DTYPES:
-        return value
-    return to_tensor(value)
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype in TENSOR_DTYPES:
+        return to_tensor(value)
+    return value
 
 
 def load(model: str | os.PathLike[str] | bytes | ModelProto) -> ONNXModule:

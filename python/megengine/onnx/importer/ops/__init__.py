@@ -22,4 +22,5 @@ from . import (
     tensor,
     text,
     training,
+    trees,
 )

@@ -68,13 +68,10 @@ def linear_regressor(
     post_transform: str = "NONE",
     targets: int = 1,
 ) -> Array:
-    if post_transform != "NONE":
-        raise NotImplementedError(
-            f"LinearRegressor: post_transform {post_transform} (ai.onnx.ml::)"
-        )
     weight = np.array(coefficients, np.float32).reshape(targets, -1)
     out = x.astype(np.float32) @ weight.T
-    return out + np.array(intercepts, np.float32) if intercepts else out
+    out = out + np.array(intercepts, np.float32) if intercepts else out
+    return post_transformed(out, post_transform)
 
 
 @host("LabelEncoder", since=2, domain=_ML)
@@ -127,89 +124,6 @@ def label_encoder(
 _MODES = ("<=", "<", ">=", ">", "==", "!=", "in")
 
 
-@host("TreeEnsemble", since=5, domain=_ML)
-def tree_ensemble(
-    x: Array,
-    *,
-    aggregate_function: int = 1,
-    leaf_targetids: tuple[int, ...],
-    leaf_weights: Array,
-    membership_values: Array | None = None,
-    n_targets: int | None = None,
-    nodes_falseleafs: tuple[int, ...],
-    nodes_falsenodeids: tuple[int, ...],
-    nodes_featureids: tuple[int, ...],
-    nodes_hitrates: Array | None = None,
-    nodes_missing_value_tracks_true: tuple[int, ...] | None = None,
-    nodes_modes: Array,
-    nodes_splits: Array,
-    nodes_trueleafs: tuple[int, ...],
-    nodes_truenodeids: tuple[int, ...],
-    post_transform: int = 0,
-    tree_roots: tuple[int, ...],
-) -> Array:
-    if post_transform:
-        raise NotImplementedError("ai.onnx.ml::TreeEnsemble: expected no post_transform")
-    sets = _members(nodes_modes, membership_values)
-    n = n_targets or max(leaf_targetids) + 1
-    out = np.zeros((len(x), n), x.dtype)
-    for row, features in enumerate(x):
-        found: list[list[Any]] = [[] for _ in range(n)]
-        for root in tree_roots:
-            node, leaf = root, False
-            seen = 0
-            # A tree that is a leaf only has a node whose two branches are that leaf.
-            while not leaf:
-                seen += 1
-                if seen > len(nodes_splits):
-                    raise ValueError("TreeEnsemble: a tree has a loop")
-                value = features[nodes_featureids[node]]
-                if _goes_true(
-                    value, int(nodes_modes[node]), nodes_splits[node], sets.get(node)
-                ) or (
-                    nodes_missing_value_tracks_true is not None
-                    and np.isnan(value)
-                    and nodes_missing_value_tracks_true[node]
-                ):
-                    leaf, node = bool(nodes_trueleafs[node]), nodes_truenodeids[node]
-                else:
-                    leaf, node = bool(nodes_falseleafs[node]), nodes_falsenodeids[node]
-            found[leaf_targetids[node]].append(leaf_weights[node])
-        for target, weights in enumerate(found):
-            if weights:
-                out[row, target] = _aggregated(weights, aggregate_function, len(tree_roots))
-    return out
-
-
-def _members(modes: Array, values: Array | None) -> dict[int, set[float]]:
-    """The sets that nodes of mode "in" look into, which NaN ends each of."""
-    found: dict[int, set[float]] = {}
-    if values is None:
-        return found
-    nodes = [i for i, mode in enumerate(modes) if mode == 6]
-    current: set[float] = set()
-    for value in values.tolist():
-        if value != value:
-            found[nodes[len(found)]] = current
-            current = set()
-        else:
-            current.add(value)
-    return found
-
-
-def _goes_true(value: Any, mode: int, split: Any, members: set[float] | None) -> bool:
-    if mode == 6:
-        return float(value) in (members or set())
-    tests = (value <= split, value < split, value >= split, value > split, value == split)
-    return bool(value != split if mode == 5 else tests[mode])
-
-
-def _aggregated(weights: list[Any], how: int, n_trees: int) -> Any:
-    if how == 0:
-        return sum(weights) / n_trees
-    return (sum, min, max)[how - 1](weights)
-
-
 @op("TfIdfVectorizer", since=9)
 def tfidf_vectorizer(
     x: Array,
@@ -251,3 +165,87 @@ def tfidf_vectorizer(
         counts = counts * weight
     counts = counts.astype(np.float32)
     return to_tensor(counts[0] if x.ndim < 2 else counts)
+
+
+# ---- classes ------------------------------------------------------------------------------------
+
+
+def class_labels(ints: tuple[int, ...] | None, strings: tuple[str, ...] | None) -> Array:
+    """The labels of classes, from whichever attribute holds them."""
+    if strings:
+        out = np.empty(len(strings), object)
+        out[:] = strings
+        return out
+    if not ints:
+        raise ValueError("expected labels of classes")
+    return np.array(ints, np.int64)
+
+
+def post_transformed(scores: Array, name: str) -> Array:
+    """Scores as what a model gives: itself, or probabilities."""
+    if name == "NONE":
+        return scores
+    if name == "LOGISTIC":
+        return 1 / (1 + np.exp(-scores))
+    if name == "SOFTMAX":
+        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True)
+    if name == "SOFTMAX_ZERO":
+        # A score of 0 stays what it is.
+        e = np.exp(scores - scores.max(axis=-1, keepdims=True)) * (scores != 0)
+        return e / e.sum(axis=-1, keepdims=True)
+    raise NotImplementedError(f"ai.onnx.ml::*: post_transform {name!r} is not supported")
+
+
+@host("LinearClassifier", domain=_ML)
+def linear_classifier(
+    x: Array,
+    *,
+    classlabels_ints: tuple[int, ...] | None = None,
+    classlabels_strings: tuple[str, ...] | None = None,
+    coefficients: tuple[float, ...],
+    intercepts: tuple[float, ...] = (),
+    multi_class: int = 0,
+    post_transform: str = "NONE",
+) -> tuple[Array, Array]:
+    labels = class_labels(classlabels_ints, classlabels_strings)
+    weight = np.array(coefficients, np.float32).reshape(-1, x.shape[1])
+    scores = x.astype(np.float32) @ weight.T
+    scores = scores + np.array(intercepts, np.float32) if intercepts else scores
+    if len(labels) == 2 and scores.shape[1] == 1:
+        scores = np.concatenate([-scores, scores], axis=1)
+    found = labels[scores.argmax(axis=1)]
+    return found, post_transformed(scores, post_transform)
+
+
+@host("ZipMap", domain=_ML)
+def zip_map(
+    x: Array,
+    *,
+    classlabels_int64s: tuple[int, ...] | None = None,
+    classlabels_strings: tuple[str, ...] | None = None,
+) -> list[dict[Any, float]]:
+    labels = class_labels(classlabels_int64s, classlabels_strings).tolist()
+    return [dict(zip(labels, row, strict=True)) for row in np.atleast_2d(x).tolist()]
+
+
+@host("OneHotEncoder", domain=_ML)
+def one_hot_encoder(
+    x: Array,
+    *,
+    cats_int64s: tuple[int, ...] | None = None,
+    cats_strings: tuple[str, ...] | None = None,
+    zeros: int = 1,
+) -> Array:
+    categories = class_labels(cats_int64s, cats_strings)
+    hit = x[..., None] == categories
+    if not zeros and not hit.any(axis=-1).all():
+        raise ValueError("OneHotEncoder: a value is none of the categories")
+    return hit.astype(np.float32)
+
+
+@host("FeatureVectorizer", domain=_ML)
+def feature_vectorizer(*xs: Array, inputdimensions: tuple[int, ...] = ()) -> Array:
+    rows = [np.atleast_2d(x).astype(np.float32) for x in xs]
+    sizes = inputdimensions or tuple(row.shape[1] for row in rows)
+    return np.concatenate([row[:, :n] for row, n in zip(rows, sizes, strict=True)], axis=1)
