@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "core/dispatch/dispatch.h"
 #include "core/dispatch/kernel.h"
@@ -17,18 +18,33 @@ void check_devices(const Op& op, const Values& inputs) {
   }
 }
 
-// The output of an elementwise op may take over the buffer of an input that nobody else holds.
-bool reuse(std::span<const Value* const> inputs, std::span<const bool> mine, const Spec& want,
-           Value& out) {
+// The input whose buffer the output of an elementwise op may take over: nobody else holds it.
+const Value* reusable(std::span<const Value* const> inputs, std::span<const bool> mine,
+                      const Spec& want) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Value& v = *inputs[i];
     if (mine[i] && v.dtype() == want.dtype && v.shape() == want.shape &&
         v.strides() == want.strides && v.unique()) {
-      out = v.detached();
-      return true;
+      return &v;
     }
   }
-  return false;
+  return nullptr;
+}
+
+struct Buffer {
+  Ref<Storage> storage;
+  void* data = nullptr;
+};
+
+Buffer new_buffer(const Spec& spec) {
+  std::size_t bytes;
+  if (__builtin_mul_overflow(static_cast<std::size_t>(spec.size()),
+                             static_cast<std::size_t>(size_of(spec.dtype)), &bytes)) {
+    bytes = std::numeric_limits<std::size_t>::max();  // which the allocator refuses
+  }
+  auto storage = Storage::create(bytes);
+  void* data = storage->data();
+  return {std::move(storage), data};
 }
 
 Specs specs_of(const Values& inputs) {
@@ -94,22 +110,27 @@ Specs kernel_outputs(const Op& op, const Specs& in) {
   return wanted;
 }
 
-Values execute_kernel(const Op& op, std::span<const Value* const> inputs,
-                      std::span<const bool> mine, const Specs& wanted) {
-  Values outputs(wanted.size());
-  SmallVector<MutView, 3> out(wanted.size());
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const bool in_place =
-        op.type->traits.fuse == Fuse::elementwise && reuse(inputs, mine, wanted[i], outputs[i]);
-    if (!in_place) outputs[i] = Value::empty(wanted[i]);
-    out[i] = outputs[i].mut();
+void execute_kernel(const Op& op, std::span<const Value* const> inputs, std::span<const bool> mine,
+                    std::span<const Value> outputs) {
+  SmallVector<Buffer, 3> buffers(outputs.size());
+  SmallVector<MutView, 3> out(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Spec& spec = outputs[i].spec();
+    const Value* taken =
+        op.type->traits.fuse == Fuse::elementwise ? reusable(inputs, mine, spec) : nullptr;
+    buffers[i] = taken ? Buffer{taken->impl()->storage, taken->impl()->data} : new_buffer(spec);
+    out[i] = {buffers[i].data, spec.dtype, spec.shape, spec.strides};
   }
   SmallVector<View, 4> in;
   in.reserve(inputs.size());
   for (const Value* v : inputs) in.push_back(v->view());
   CpuContext context;
   kernel_of (*op.type)(op, context, in, out);
-  return outputs;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    ValueImpl& impl = *outputs[i].impl();
+    impl.data = buffers[i].data;
+    impl.storage = std::move(buffers[i].storage);
+  }
 }
 
 Values execute_now(const OpRef& ref, Values& inputs) {
@@ -143,7 +164,10 @@ Values execute_now(const OpRef& ref, Values& inputs) {
     in[i] = &inputs[i];
     mine[i] = true;
   }
-  return execute_kernel(op, in, mine, wanted);
+  Values outputs(wanted.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i] = Value::pending(wanted[i]);
+  execute_kernel(op, in, mine, outputs);
+  return outputs;
 }
 
 }  // namespace mge

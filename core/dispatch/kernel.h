@@ -10,9 +10,10 @@ namespace mge {
 // empty where it goes another way (a view, a decomposition, complex parts).
 Specs kernel_outputs(const Op& op, const Specs& in);
 
-// Runs the op's kernel on inputs of those specs; `wanted` is what kernel_outputs() gave. An output
-// may take over the buffer of an input for which `mine` is true, if nobody else holds that.
-Values execute_kernel(const Op& op, std::span<const Value* const> inputs,
-                      std::span<const bool> mine, const Specs& wanted);
+// Runs the op's kernel on inputs of those specs. The outputs are pending values with the specs that
+// kernel_outputs() gave; they get their contents when all is done. One may take over the buffer of
+// an input for which `mine` is true, if nobody else holds that.
+void execute_kernel(const Op& op, std::span<const Value* const> inputs, std::span<const bool> mine,
+                    std::span<const Value> outputs);
 
 }  // namespace mge

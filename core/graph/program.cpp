@@ -51,36 +51,49 @@ Program::Program(Graph graph) : graph_(std::move(graph)) {
 }
 
 void Program::plan_kernels() {
-  std::vector<Spec> specs;
-  specs.reserve(graph_.values.size());
-  for (const Graph::Entry& entry : graph_.values) specs.push_back(entry.spec);
+  std::vector<bool> known(graph_.values.size());
+  for (const Graph::Entry& entry : graph_.values) {
+    expected_.push_back(entry.constant ? entry.constant.spec() : entry.spec);
+  }
   for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
     const Graph::Node& node = graph_.nodes[n];
     Specs in;
-    for (const ValueId id : node.in) in.push_back(specs[id]);
+    for (const ValueId id : node.in) {
+      in.push_back(expected_[id]);
+      const Graph::Entry& entry = graph_.values[id];
+      if (entry.external && !entry.constant && !known[id]) outside_.push_back(id);
+      known[id] = true;
+    }
     Specs out = kernel_outputs(*node.op, in);
     if (out.size() != node.out.size()) continue;
-    for (std::size_t i = 0; i < out.size(); ++i) specs[node.out[i]] = out[i];
-    plan_[n].in = std::move(in);
+    for (std::size_t i = 0; i < out.size(); ++i) expected_[node.out[i]] = out[i];
     plan_[n].out = std::move(out);
   }
 }
 
-// As planned, on the values where they are; false where something is not as it was planned.
-bool Program::run_kernel(std::size_t n, std::vector<Value>& env, Values& out) const {
+bool Program::as_expected(const std::vector<Value>& env, std::span<const ValueId> ids) const {
+  return std::all_of(ids.begin(), ids.end(),
+                     [&](ValueId id) { return same_spec(env[id].spec(), expected_[id]); });
+}
+
+// As planned, on the values where they are.
+Values Program::run_kernel(std::size_t n, std::vector<Value>& env) const {
   const Graph::Node& node = graph_.nodes[n];
   const Plan& plan = plan_[n];
-  if (plan.out.empty() || dispatch_state().prefer_decompositions) return false;
   SmallVector<const Value*, 4> in(node.in.size());
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    in[i] = &get(env, node.in[i]);
-    if (!same_spec(in[i]->spec(), plan.in[i])) return false;
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = &get(env, node.in[i]);
+  // The outputs are the pending values that a traced call has given out, where there are such.
+  Values out(node.out.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    Value& given = env[node.out[i]];
+    const bool fits = given && !given.impl()->storage && same_spec(given.spec(), plan.out[i]);
+    out[i] = fits ? std::move(given) : Value::pending(plan.out[i]);
   }
-  out = execute_kernel(*node.op, in, plan.mine, plan.out);
+  execute_kernel(*node.op, in, plan.mine, out);
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (plan.last[i]) env[node.in[i]] = {};
   }
-  return true;
+  return out;
 }
 
 Values Program::run_op(std::size_t n, std::vector<Value>& env) const {
@@ -106,12 +119,12 @@ Values Program::run_op(std::size_t n, std::vector<Value>& env) const {
 
 // An error says where the user's code called the op: it surfaces elsewhere, after other ops were
 // called.
-Values Program::run_node(std::size_t n, std::vector<Value>& env, Profile* profile) const {
+Values Program::run_node(std::size_t n, std::vector<Value>& env, bool planned,
+                         Profile* profile) const {
   const Graph::Node& node = graph_.nodes[n];
   try {
     const auto start = profile ? Profile::Clock::now() : Profile::Clock::time_point{};
-    Values out;
-    if (!run_kernel(n, env, out)) out = run_op(n, env);
+    Values out = planned ? run_kernel(n, env) : run_op(n, env);
     if (profile) {
       Specs takes, gives;
       for (const ValueId id : node.in) takes.push_back(graph_.values[id].spec);
@@ -128,11 +141,17 @@ Values Program::run_node(std::size_t n, std::vector<Value>& env, Profile* profil
 std::vector<Value> Program::run(std::vector<Value>& env, Profile* profile) const {
   PauseGrad pause;  // tapes have recorded these ops as they were called
   env.resize(graph_.values.size());
+  // Values may come in another memory format than they are expected in. What follows from them is
+  // then found out anew.
+  bool expected = as_expected(env, outside_) && !dispatch_state().prefer_decompositions;
   for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
     const Graph::Node& node = graph_.nodes[n];
-    Values out = run_node(n, env, profile);
+    const Plan& plan = plan_[n];
+    const bool planned = expected && !plan.out.empty();
+    Values out = run_node(n, env, planned, profile);
     for (std::size_t i = 0; i < out.size(); ++i) {
-      if (!plan_[n].unused[i]) env[node.out[i]] = std::move(out[i]);
+      if (expected && !planned) expected = same_spec(out[i].spec(), expected_[node.out[i]]);
+      if (!plan.unused[i]) env[node.out[i]] = std::move(out[i]);
     }
   }
   std::vector<Value> results;

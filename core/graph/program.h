@@ -27,9 +27,8 @@ class Program {
     SmallVector<bool, 4> last;    // this is the last use of input i, and it is ours to let go
     SmallVector<bool, 4> mine;    // likewise, and the node has it once
     SmallVector<bool, 4> unused;  // nothing uses output i
-    // Where the op runs its kernel: the inputs as they are expected, and the outputs that follow.
-    // Inputs may come in another memory format; then execute_now() finds out anew.
-    Specs in, out;
+    // Its outputs, where the op runs its kernel for inputs as they are expected.
+    Specs out;
   };
 
   void plan_kernels();
@@ -37,12 +36,15 @@ class Program {
     const Value& constant = graph_.values[id].constant;
     return constant ? constant : env[id];
   }
-  Values run_node(std::size_t n, std::vector<Value>& env, Profile* profile) const;
-  bool run_kernel(std::size_t n, std::vector<Value>& env, Values& out) const;
+  bool as_expected(const std::vector<Value>& env, std::span<const ValueId> ids) const;
+  Values run_node(std::size_t n, std::vector<Value>& env, bool planned, Profile* profile) const;
+  Values run_kernel(std::size_t n, std::vector<Value>& env) const;
   Values run_op(std::size_t n, std::vector<Value>& env) const;
 
   Graph graph_;
   std::vector<Plan> plan_;
+  std::vector<Spec> expected_;    // by id
+  std::vector<ValueId> outside_;  // that nodes take and which are no constants
   bool long_ = false;
 };
 

@@ -58,7 +58,8 @@ struct StepSlot {
 };
 
 // Takes one step for all slots. Raises, with nothing changed, where shapes or dtypes do not fit.
-// A traced call records it, an OptimizerStep for each slot.
+// A traced call records it, an OptimizerStep for each slot, unless the parameters are few and
+// small.
 void optimizer_step(const char* name, const StepOptions& options, std::span<const StepSlot> slots);
 
 // The step of one parameter as an op.
