@@ -391,6 +391,35 @@ def test_attention_gradients(fn: Attend, lead: tuple[int, ...]) -> None:
         np.testing.assert_allclose(got.numpy(), w.numpy(), rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("lead", [(2, 3), (3,)], ids=["4d", "3d"])
+@pytest.mark.parametrize("divide", [False, True])
+def test_attention_whose_scale_is_an_input(divide: bool, lead: tuple[int, ...]) -> None:
+    """A number that the graph does not know goes to the queries, and to their gradient."""
+    q, k, v = normal(*lead, 40, 64), normal(*lead, 40, 64, seed=1), normal(*lead, 40, 48, seed=2)
+    up = normal(*lead, 40, 48, seed=3)
+
+    def step(q: Tensor, k: Tensor, v: Tensor, scale: Tensor) -> list[Tensor]:
+        for t in (q, k, v):
+            t.grad = None
+        gm = GradManager().attach([q, k, v])
+        with gm:
+            scores = F.matmul(q, k, transpose_b=True)
+            scores = scores / scale if divide else scores * scale
+            y = F.matmul(F.softmax(scores, axis=-1), v)
+            gm.backward((y * up).sum())
+        return [y, q.grad, k.grad, v.grad]
+
+    scale = T(np.float32(8 if divide else 0.125))
+    program = record(step, q, k, v, scale).compile()
+    names = kinds(program.optimized().text())
+    assert names.count("ScaledDotProductAttention") == 1
+    assert names.count("ScaledDotProductAttentionBackward") == 1
+    assert not {"Softmax", "SoftmaxBackward", "MatrixMul"} & set(names)
+    other = T(np.float32(16 if divide else 0.3))
+    for got, w in zip(program(q, k, v, other), step(q, k, v, other), strict=True):
+        np.testing.assert_allclose(got.numpy(), w.numpy(), rtol=0, atol=1e-5)
+
+
 def test_attention_with_some_gradients() -> None:
     q, k, v = normal(2, 3, 40, 64), normal(2, 3, 40, 64, seed=1), normal(2, 3, 40, 64, seed=2)
     for wanted in ([0], [1], [0, 1], [0, 2]):

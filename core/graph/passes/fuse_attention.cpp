@@ -6,7 +6,8 @@
 //   %5 = Softmax(axis=-1)(%4)
 //   %6 = MatrixMul()(%5, %v)
 //
-// The scale, a number that the graph knows no contents of, goes to the queries. What is left alone:
+// A scale that is a constant of the graph becomes an attribute; one that is known only when the
+// graph runs goes to the queries. What is left alone:
 // weights that others need, masks that want a gradient, and few queries, where packing the keys
 // takes as long as the products.
 #include <optional>
@@ -297,7 +298,8 @@ class Fusion {
     for (const std::size_t n : a.inner) gone_[n] = true;
     gone_[a.softmax] = gone_[at] = true;
 
-    const ValueId scaled_q = a.scaling == Links::kNone ? a.q : scaled(at, a);
+    const std::optional<double> scale = known_scale(a);
+    const ValueId scaled_q = scale ? a.q : scaled(at, a);
     SmallVector<ValueId, 4> in{operand(at, scaled_q, false), operand(at, a.k, a.keys_transposed),
                                operand(at, a.v, a.values_transposed)};
     for (const ValueId mask : a.masks) in.push_back(lifted(at, mask));
@@ -307,20 +309,31 @@ class Fusion {
     Spec lse_spec(DType::float32, logs.shape);
     lse_spec.device = logs.device;
     const ValueId lse = graph_.add_value(lse_spec, false);
-    added_[at].push_back({make_op(ScaledDotProductAttention{}), in, {y4, lse}});
+    added_[at].push_back({make_op(ScaledDotProductAttention{scale.value_or(1)}), in, {y4, lse}});
     if (y4 != y) lower(at, y4, y, false);
-    if (g) replace_gradient(a, *g, in, y4, lse);
+    if (g) replace_gradient(a, *g, scale, in, y4, lse);
+  }
+
+  std::optional<double> known_scale(const Attention& a) const {
+    if (a.scaling == Links::kNone) return 1;
+    const Value& number = graph_.values[a.factor].constant;
+    if (!number) return std::nullopt;
+    const double factor = *number.ptr<float>();
+    return attrs_if<Elemwise>(graph_.nodes[a.scaling])->mode == ElementMode::MUL ? factor
+                                                                                 : 1 / factor;
   }
 
   // The queries times the factor.
   ValueId scaled(std::size_t at, const Attention& a) {
-    Spec out(spec(a.q).dtype, spec(a.q).shape);
+    const Shape& shape = spec(a.q).shape;
+    Spec out(spec(a.q).dtype, shape, dense_like(shape, spec(a.q).strides));
     out.device = spec(a.q).device;
     return add(at, graph_.nodes[a.scaling].op, {a.q, a.factor}, out);
   }
 
   void replace_gradient(const Attention& a, const AttentionGradient& g,
-                        const SmallVector<ValueId, 4>& operands, ValueId y, ValueId lse) {
+                        const std::optional<double>& scale, const SmallVector<ValueId, 4>& operands,
+                        ValueId y, ValueId lse) {
     const std::size_t at = std::min(g.weights, g.dv);  // the first that takes dy
     for (const std::size_t n : {g.weights, g.softmax, g.scaling, g.dq, g.dk, g.dv}) {
       if (n != Links::kNone) gone_[n] = true;
@@ -331,12 +344,13 @@ class Fusion {
       return n == Links::kNone ? graph_.add_value(spec(like), false)
                                : output(graph_.nodes[n].out[0], transposed);
     };
-    const bool rescale = g.dq != Links::kNone && a.scaling != Links::kNone;
+    const bool rescale = g.dq != Links::kNone && !scale;
     const ValueId dq =
         rescale ? graph_.add_value(spec(operands[0]), false) : result(g.dq, operands[0], false);
     const ValueId dk = result(g.dk, operands[1], a.keys_transposed);
     const ValueId dv = result(g.dv, operands[2], false);
-    added_[at].push_back({make_op(ScaledDotProductAttentionBackward{}), in, {dq, dk, dv}});
+    added_[at].push_back(
+        {make_op(ScaledDotProductAttentionBackward{scale.value_or(1)}), in, {dq, dk, dv}});
     const auto finish = [&](std::size_t n, ValueId made, bool transposed) {
       if (n == Links::kNone) return;
       const ValueId to = graph_.nodes[n].out[0];
