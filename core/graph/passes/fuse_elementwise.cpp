@@ -2,7 +2,7 @@
 // is read from memory once, and only what others need is written.
 //
 // A group takes in an op and the maker of one of its operands where
-//   - both give the same shape, and none of their values is complex;
+//   - both give the same shape, and neither computes in complex numbers or 16-bit floats;
 //   - the group needs no more operands and steps than the kernel takes, outputs among the operands;
 //   - nothing outside of the group lies between two of its ops: it can run as one;
 //   - they are no more than kReach ops apart: what lies far apart is not in a cache any more, and
@@ -89,6 +89,8 @@ class Fusion {
       if (is_complex(graph_.values[id].spec.dtype)) return false;
     }
     if (is_complex(graph_.values[node.out[0]].spec.dtype)) return false;
+    const bool low = is_low_float(graph_.values[node.in.back()].spec.dtype);
+    if (op && low && op->mode != ElementMode::WHERE) return false;
     // A power that is one number takes a way of its own, if it is known when the op begins.
     const bool power = op && op->mode == ElementMode::POW;
     const bool made = power && maker_[node.in[1]] != kNone;

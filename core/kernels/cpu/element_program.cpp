@@ -17,7 +17,7 @@ constexpr std::int64_t kMemory = 64 * 1024;  // of a thread's buffers
 // What a block may touch: most of a first cache of 32 KiB.
 constexpr std::int64_t kTouched = 28 * 1024;
 constexpr std::int64_t kLeastBlock = 64, kMostBlock = 2048;
-static_assert(kMemory / (8 * (kMaxBuffers + kMaxOperands + 1)) >= kLeastBlock);
+static_assert(kMemory / (8 * kMaxBuffers) >= kLeastBlock);
 
 using Loop = NdLoop<static_cast<int>(kMaxProgramOperands)>;  // outputs, then inputs
 using Offsets = std::array<std::int64_t, kMaxProgramOperands>;
@@ -55,8 +55,7 @@ struct Plan {
         const View& exponent = in[step.in[1]];
         const Shape& base = step.in[0] < inputs ? in[step.in[0]].shape : out[0].shape;
         // As the op by itself does it: operands of one shape are powers of any number.
-        const bool number =
-            exponent.size() == 1 && (exponent.shape != base || is_low_float(step.from));
+        const bool number = exponent.size() == 1 && exponent.shape != base;
         if (number) run[s] = find_power_run(exponent);
         if (run[s]) arity[s] = 1;
       }
@@ -71,14 +70,13 @@ struct Plan {
   // Elements of a block, so that what it touches fits: `gathered` inputs take a buffer each.
   void choose_block(std::int64_t gathered) {
     const std::int64_t buffers = program.slots + gathered;
-    const std::int64_t wide = program.low ? kMaxOperands + 1 : 0;
     const auto direct = static_cast<std::int64_t>(inputs + outputs) - gathered;
-    const std::int64_t most = std::min(kMemory / ((buffers + wide) * size() + 1),
-                                       kTouched / ((buffers + wide + direct) * size()));
+    const std::int64_t most =
+        std::min(kMemory / (buffers * size() + 1), kTouched / ((buffers + direct) * size()));
     block = std::clamp(most / 64 * 64, kLeastBlock, kMostBlock);
   }
 
-  std::int64_t size() const { return std::max<std::int64_t>(program.size, 4); }
+  std::int64_t size() const { return program.size; }
 
   const ElementProgram& program;
   std::size_t outputs, inputs;
@@ -99,12 +97,6 @@ class Blocks {
     char* next = memory_;
     for (int i = 0; i < plan.program.slots; ++i, next += bytes_) slot_[i] = next;
     next_ = next;
-    if (!plan.program.low) return;
-    for (float*& wide : wide_) {
-      wide = reinterpret_cast<float*>(next_);
-      next_ += plan.block * 4;
-    }
-    next_ = align(next_);
   }
 
   // `rows` rows of `columns` elements, at most a block; offsets in elements of each operand.
@@ -175,16 +167,8 @@ class Blocks {
       return convert(value[step.in[0]], step.from, to, step.to, n);
     }
     const void* in[kMaxOperands];
-    const bool low = is_low_float(step.from) && step.mode != ElementMode::WHERE;
-    for (std::size_t j = 0; j < plan_.arity[s]; ++j) {
-      in[j] = value[step.in[j]];
-      if (!low) continue;
-      MGE_DISPATCH(widen_low)(in[j], step.from, wide_[j], n);
-      in[j] = wide_[j];
-    }
-    if (!low || step.to != step.from) return plan_.run[s](in, to, n);
-    plan_.run[s](in, wide_[kMaxOperands], n);
-    MGE_DISPATCH(narrow_low)(wide_[kMaxOperands], to, step.to, n);
+    for (std::size_t j = 0; j < plan_.arity[s]; ++j) in[j] = value[step.in[j]];
+    plan_.run[s](in, to, n);
   }
 
   struct Held {
@@ -195,7 +179,6 @@ class Blocks {
   const Plan& plan_;
   std::int64_t bytes_;
   std::array<char*, kMaxProgramSteps> slot_{};
-  std::array<float*, kMaxOperands + 1> wide_{};
   std::array<Held, kMaxProgramOperands> held_{};
   char* next_;
   alignas(64) char memory_[kMemory];
@@ -300,8 +283,9 @@ void ElementProgram::prepare() {
   for (std::size_t s = 0; s < steps.size(); ++s) {
     const ElementStep& step = steps[s];
     size = std::max(size, size_of(step.to));
-    low |= is_low_float(step.from) && !step.converts && step.mode != ElementMode::WHERE;
-    share += 1.0 / static_cast<double>(step.converts ? kCheapGrain : element_grain(step.mode));
+    // What comes from the first cache takes half the time or less, of the cheapest modes.
+    const std::int64_t alone = step.converts ? kCheapGrain : element_grain(step.mode);
+    share += (alone == kCheapGrain ? 0.5 : 1.0) / static_cast<double>(alone);
     // A result takes the place of an operand that is not read again, where neither overtakes the
     // other.
     const auto release = [&](bool same_size) {

@@ -124,6 +124,9 @@ class Parser {
     } else {
       s.mode = static_cast<ElementMode>(found - names.begin());
       s.to = infer(Elemwise{s.mode}, in)[0].dtype;
+      if (is_low_float(s.from) && s.mode != ElementMode::WHERE) {
+        wrong("16-bit floats are not computed in");
+      }
     }
     if (is_complex(s.from) || is_complex(s.to)) wrong("complex numbers are not supported");
     program_.steps.push_back(std::move(s));
