@@ -7,8 +7,9 @@
 //   - nothing outside of the group lies between two of its ops: it can run as one;
 //   - they are no more than kReach ops apart: what lies far apart is not in a cache any more, and
 //     bringing it together would keep memory for longer.
-// Any group of two or more saves at least a pass over memory, or the cost of a call where tensors
-// are small, so no further rule weighs them.
+// A group that was found runs as one where its results are large, since it saves passes over
+// memory, or where two of its values or more are never written, which saves more calls than its own
+// costs.
 #include <algorithm>
 #include <unordered_map>
 
@@ -21,6 +22,7 @@ namespace {
 
 constexpr std::size_t kReach = 256;
 constexpr std::size_t kNone = ~std::size_t{0};
+constexpr std::int64_t kLarge = 8192;  // elements
 
 const Elemwise* as_elemwise(const Graph::Node& node) {
   return node.op->type == &op_type<Elemwise>() ? &detail::attrs<Elemwise>(*node.op) : nullptr;
@@ -64,7 +66,11 @@ class Fusion {
     for (const std::size_t g : order_) {
       if (g == kNone) continue;
       const Group& group = groups_[g];
-      nodes.push_back(group.nodes.size() == 1 ? graph_.nodes[g] : fused(group));
+      if (pays(group)) {
+        nodes.push_back(fused(group));
+      } else {
+        for (const std::size_t n : group.nodes) nodes.push_back(graph_.nodes[n]);
+      }
     }
     graph_.nodes = std::move(nodes);
   }
@@ -121,6 +127,15 @@ class Fusion {
     std::sort(inputs.begin(), inputs.end());
     inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
     return inputs.size() + outputs <= cpu::kMaxProgramOperands;
+  }
+
+  bool pays(const Group& group) const {
+    if (group.nodes.size() == 1) return false;
+    if (graph_.values[graph_.nodes[group.nodes[0]].out[0]].spec.size() >= kLarge) return true;
+    const auto written = std::count_if(group.nodes.begin(), group.nodes.end(), [&](std::size_t n) {
+      return used_outside(graph_.nodes[n].out[0], group, group);
+    });
+    return static_cast<std::ptrdiff_t>(group.nodes.size()) - written >= 2;
   }
 
   // Calls f with the groups that must run before g.

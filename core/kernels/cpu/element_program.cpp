@@ -16,7 +16,8 @@ constexpr int kMaxBuffers = static_cast<int>(kMaxValues);
 constexpr std::int64_t kMemory = 64 * 1024;  // of a thread's buffers
 // What a block may touch: most of a first cache of 32 KiB.
 constexpr std::int64_t kTouched = 28 * 1024;
-constexpr std::int64_t kLeastBlock = 64, kMostBlock = 2048;
+// More than 1024 floats of results do not drain to memory while the next block is read.
+constexpr std::int64_t kLeastBlock = 64, kMostBlock = 1024;
 static_assert(kMemory / (8 * kMaxBuffers) >= kLeastBlock);
 
 using Loop = NdLoop<static_cast<int>(kMaxProgramOperands)>;  // outputs, then inputs
