@@ -577,6 +577,13 @@ def test_all_that_cannot_be_exported_is_listed_at_once(path: Path) -> None:
     assert not list(path.parent.iterdir())
 
 
+def test_colours_of_integers_are_refused(path: Path) -> None:
+    with pytest.raises(NotImplementedError, match="convert the image before the model"):
+        megengine.onnx.export(
+            lambda x: F.vision.cvt_color(x, "RGB2GRAY"), T(np.ones((1, 4, 4, 3), "uint8")), path
+        )
+
+
 def test_external_data(path: Path) -> None:
     net = M.Linear(30, 20)
     net.eval()

@@ -100,3 +100,39 @@ def nms_keep(g: Builder, call: Call) -> list[str]:
         g.cast(g.unsqueeze(row, [0]), "int32", given="int64"),
         g.cast(number, "int32", given="int64"),
     ]
+
+
+@exports("Correlation")
+def correlation(g: Builder, call: Call) -> str:
+    """For each displacement, the mean over windows and channels of the product or difference."""
+    a, b = call.inputs
+    pad, kernel, reach = (int(call[f]) for f in ("pad_size", "kernel_size", "max_displacement"))
+    stride, step = int(call["stride1"]), int(call["stride2"])
+    first = reach  # where windows of the first image begin, whose centres are kernel // 2 further
+    sizes = [(n - 1) * stride + kernel for n in call.shape[2:]]
+    if pad:
+        widths = g.ints([0, 0, pad, pad, 0, 0, pad, pad])
+        zero = g.scalar(0, a.dtype)
+        left, right = (g.emit("Pad", x, widths, zero, mode="constant") for x in (a, b))
+    else:
+        left, right = a.name, b.name
+
+    def part(x: str, y0: int, x0: int) -> str:
+        return g.slice(x, [2, 3], [y0, x0], [y0 + sizes[0], x0 + sizes[1]])
+
+    still = part(left, first, first)
+    radius = reach // step
+    channels = []
+    for dy in range(-radius, radius + 1):
+        for dx in range(-radius, radius + 1):
+            moved = part(right, first + dy * step, first + dx * step)
+            if call["is_multiply"]:
+                both = g.emit("Mul", still, moved)
+            else:
+                both = g.emit("Abs", g.emit("Sub", still, moved))
+            mean = g.reduce("ReduceMean", both, [1], True)
+            if kernel > 1 or stride > 1:
+                window = [kernel, kernel]
+                mean = g.emit("AveragePool", mean, kernel_shape=window, strides=[stride, stride])
+            channels.append(mean)
+    return g.emit("Concat", *channels, axis=1) if len(channels) > 1 else channels[0]

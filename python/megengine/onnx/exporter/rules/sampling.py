@@ -1,10 +1,12 @@
-"""Reading images at given positions: remap and the warps."""
+"""Reading images at given positions (remap and the warps), and conversions of colours."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..builder import Builder, Call
+from ...._core import apply
+from ....tensor import Tensor
+from ..builder import Builder, Call, is_float
 from ..registry import RefusedError, exports
 
 BORDERS = {"REPLICATE": "border", "REFLECT_101": "reflection", "CONSTANT": "zeros"}
@@ -45,3 +47,36 @@ def sample(g: Builder, call: Call) -> str:
         align_corners=1,
     )
     return g.emit("Add", made, g.scalar(around, x.dtype)) if around != 0 else made
+
+
+# Conversions of each pixel on its own, which are affine.
+PIXELWISE = {
+    "RGB2GRAY": 3,
+    "RGB2YUV": 3,
+    "YUV2RGB": 3,
+    "GRAY2RGB": 1,
+    "RGBA2RGB": 4,
+    "RGBA2BGR": 4,
+    "RGBA2GRAY": 4,
+    "RGB2BGR": 3,
+    "BGR2GRAY": 3,
+    "BGR2RGB": 3,
+}
+
+
+@exports("CvtColor")
+def cvt_color(g: Builder, call: Call) -> str:
+    """A product with a matrix along the channels, which are the last axis, and an offset."""
+    x, mode = call.inputs[0], str(call["mode"])
+    if mode not in PIXELWISE or not is_float(x.dtype):
+        raise RefusedError(
+            "colours are converted in ONNX for floats, and not from planes of Y, U and V: convert "
+            "the image before the model"
+        )
+    # The images of no light and of one of each channel tell the matrix.
+    channels = PIXELWISE[mode]
+    images = np.concatenate([np.zeros((1, channels)), np.eye(channels)]).astype("float32")
+    (made,) = apply(call.node.op, Tensor(images.reshape(1, 1, channels + 1, channels)))
+    rows = made.numpy().reshape(channels + 1, -1)
+    name = g.emit("MatMul", x, g.constant((rows[1:] - rows[0]).astype(x.dtype)))
+    return g.emit("Add", name, g.constant(rows[0].astype(x.dtype))) if rows[0].any() else name
