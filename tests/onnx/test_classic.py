@@ -107,3 +107,22 @@ def test_logistic_regression(data: tuple[np.ndarray, np.ndarray]) -> None:
     maps = load("LinearClassifier", ["label", "p"], attributes, zipped)(x[:5])
     assert [list(row) for row in maps] == [names] * 5
     np.testing.assert_allclose([list(row.values()) for row in maps], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"), [(["b", "x"], [1, -1]), ([1, 0, 7], ["b", "a", "_Unused"])]
+)
+def test_label_encoder_of_version_1(given: list[Any], wanted: list[Any]) -> None:
+    attributes: dict[str, Any] = {"classes_strings": ["a", "b"], "domain": "ai.onnx.ml"}
+    node = helper.make_node("LabelEncoder", ["x"], ["y"], **attributes)
+    kind = TensorProto.STRING if isinstance(given[0], str) else TensorProto.INT64
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", kind, ["n"])],
+        [helper.make_empty_tensor_value_info("y")],
+    )
+    opsets = [helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 1)]
+    net = mge.onnx.load(helper.make_model(graph, opset_imports=opsets, ir_version=9))
+    found = net(np.array(given, object if kind == TensorProto.STRING else np.int64))
+    assert (found if isinstance(found, np.ndarray) else found.numpy()).tolist() == wanted

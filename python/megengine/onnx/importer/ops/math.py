@@ -121,12 +121,19 @@ def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 
 @op("Selu")
-def selu(
+def selu_1(
     x: Tensor,
     *,
-    alpha: float = 1.6732632423543772,
-    gamma: float = 1.0507009873554805,
+    alpha: float = 1.6732,
+    gamma: float = 1.0507,
     consumed_inputs: tuple[int, ...] = (),
+) -> Tensor:
+    return selu(x, alpha=alpha, gamma=gamma)
+
+
+@op("Selu", since=6)
+def selu(
+    x: Tensor, *, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805
 ) -> Tensor:
     return gamma * F.where(x > 0, x, alpha * F.expm1(F.minimum(x, 0.0)))
 

@@ -74,6 +74,24 @@ def linear_regressor(
     return post_transformed(out, post_transform)
 
 
+@host("LabelEncoder", domain=_ML)
+def label_encoder_1(
+    x: Array,
+    *,
+    classes_strings: tuple[str, ...] = (),
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+) -> Array:
+    numbers = tuple(range(len(classes_strings)))
+    if x.dtype.kind in "iu":
+        return label_encoder(
+            x, keys_int64s=numbers, values_strings=classes_strings, default_string=default_string
+        )
+    return label_encoder(
+        x, keys_strings=classes_strings, values_int64s=numbers, default_int64=default_int64
+    )
+
+
 @host("LabelEncoder", since=2, domain=_ML)
 def label_encoder(
     x: Array,

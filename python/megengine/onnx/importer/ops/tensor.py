@@ -313,7 +313,7 @@ def eye_like(x: AnyTensor, *, dtype: int | None = None, k: int = 0) -> AnyTensor
 
 
 @op("Range", grows=True)
-def range_(start: Array, limit: Array, delta: Array) -> Array:
+def range_(start: Array, limit: Array, delta: Array, *, stash_type: int = 1) -> Array:
     if delta.item() == 0:
         raise ValueError("Range: expected a delta other than 0")
     first, last, step = start.item(), limit.item(), delta.item()
@@ -355,6 +355,19 @@ def _split(x: Any, sizes: list[int], axis: int) -> tuple[Any, ...]:
 
 
 @op("Split")
+def split_1(
+    ctx: Context,
+    x: Tensor,
+    sizes: Array | None = None,
+    *,
+    axis: int = 0,
+    split: tuple[int, ...] | None = None,
+) -> tuple[Tensor, ...]:
+    asked = split if sizes is None else _ints(sizes)
+    return _split(x, _part_sizes(x._tuple_shape[axis], asked or None, ctx.n_outputs), axis)
+
+
+@op("Split", since=2)
 def split_by_attribute(
     ctx: Context, x: Tensor, *, axis: int = 0, split: tuple[int, ...] | None = None
 ) -> tuple[Tensor, ...]:
@@ -362,7 +375,7 @@ def split_by_attribute(
     return _split(x, sizes, axis)
 
 
-@host("Split")
+@host("Split", since=2)
 def split_array_by_attribute(
     ctx: Context, x: Array, *, axis: int = 0, split: tuple[int, ...] | None = None
 ) -> tuple[Array, ...]:
