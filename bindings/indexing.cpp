@@ -19,10 +19,7 @@ namespace {
 constexpr const char* kName = "Tensor index";
 
 bool tracing() { return dispatch_state().trace != nullptr; }
-bool nothing_records() {
-  return !tracing() && dispatch_state().tapes.empty() &&
-         !symbols_in_use.load(std::memory_order_relaxed);
-}
+bool nothing_records() { return !tracing() && dispatch_state().tapes.empty(); }
 
 // ---- reading an expression
 // ------------------------------------------------------------------------
@@ -272,7 +269,7 @@ Value get(const Value& whole, const Expression& e) {
   const Value x = expand_dims(whole, e.new_axes);
   if (!e.arrays.empty())
     return std::move(call_all(IndexingMultiAxisVec{e.items}, with_arrays({x}, e))[0]);
-  if (!nothing_records()) return call(Subtensor{e.items}, x);
+  if (!nothing_records() || symbol_of(x)) return call(Subtensor{e.items}, x);
   Values in{x};
   return std::move(execute(Subtensor{e.items}, in)[0]);
 }
@@ -293,7 +290,7 @@ Value written_value(PyObject* v, const Value& x) {
 template <class T>
 Value write(const T& op, Value& slot, const Value& v, const Expression& e) {
   Values in;
-  if (!nothing_records()) {
+  if (!nothing_records() || symbol_of(slot) || symbol_of(v) || has_symbols(e.arrays)) {
     in.push_back(slot);
     in.push_back(v);
     return std::move(call_all(op, with_arrays(std::move(in), e))[0]);

@@ -13,7 +13,7 @@ using Mode = Elemwise::Mode;
 
 bool layers_off() {
   const DispatchState& s = dispatch_state();
-  return !s.amp && !s.trace && s.tapes.empty() && !symbols_in_use.load(std::memory_order_relaxed);
+  return !s.amp && !s.trace && s.tapes.empty();
 }
 
 // How a mode wants its operands.
@@ -63,7 +63,8 @@ PyObject* binary(PyObject* a, PyObject* b) {
     if (is_tensor(a) && is_tensor(b)) {
       const Value &x = tensor_of(a).value, &y = tensor_of(b).value;
       Value out;
-      if (layers_off() && x.device() == y.device() && elemwise_fast(mode, x, y, out)) {
+      if (layers_off() && !symbol_of(x) && !symbol_of(y) && x.device() == y.device() &&
+          elemwise_fast(mode, x, y, out)) {
         return wrap(std::move(out));
       }
     } else if (PyUnicode_Check(a) || PyUnicode_Check(b) || !is_operand(a) || !is_operand(b)) {

@@ -136,14 +136,19 @@ Values inputs_of(const Op& op, PyObject* const* args, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) in[i] = value_of(op.name(), args[i]);
     return in;
   }
-  Operands in = operands_from_python(op.name(), args, n);
+  // The condition of `where` is no number: it stays what it is.
+  const bool where = elementwise && n && detail::attrs<Elemwise>(op).mode == Elemwise::Mode::WHERE;
+  Operands in = operands_from_python(op.name(), args + where, n - where);
   DType dtype = in.common(op.name());
   if (elementwise && !has_fractions(dtype) &&
       elemwise_needs_float(detail::attrs<Elemwise>(op).mode)) {
     dtype = DType::float32;
   }
   in.cast_all(dtype);
-  return std::move(in.values);
+  if (!where) return std::move(in.values);
+  Values all{value_of(op.name(), args[0])};
+  for (Value& v : in.values) all.push_back(std::move(v));
+  return all;
 }
 
 PyObject* outputs_to_python(Values out) {
@@ -372,6 +377,7 @@ void bind_ops(nb::module_& m) {
           d["has_decompose"] = t->decompose != nullptr;
           d["differentiable"] = t->traits.differentiable;
           d["random"] = t->traits.random;
+          d["by_contents"] = t->traits.by_contents;
           out.append(d);
         }
         return out;

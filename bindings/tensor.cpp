@@ -22,9 +22,8 @@ nb::object wrapped_as(PyTypeObject* type, Value v) {
 }
 
 PyObject* wrap(Value v) {
-  if (!v.impl()->storage) [[unlikely]] {
-    if (const Symbol* symbol = symbol_of(v)) return wrap_symbol(v, *symbol);
-  }
+  if (const Symbol* symbol = symbol_of(v)) [[unlikely]]
+    return wrap_symbol(v, *symbol);
   return wrapped_as(tensor_class, std::move(v)).release().ptr();
 }
 

@@ -1,6 +1,8 @@
 #include "core/graph/symbol.h"
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "core/dispatch/dispatch.h"
 
@@ -30,6 +32,20 @@ Specs specs_of(const Values& values) {
   return specs;
 }
 
+// Whether the shapes of the results can be known though they depend on contents. The inputs after
+// the first, which say a size or positions, must have contents then; those of the first, an image
+// or what is indexed, say nothing. Of other ops (CondTake, NonZero) every input counts.
+bool shapes_are_known(const Op& op, const Values& inputs) {
+  if (!op.type->traits.by_contents) return true;
+  static constexpr std::string_view sized[] = {"IndexItems", "MeshItems",  "Resize",
+                                               "Resize3D",   "WarpAffine", "WarpPerspective"};
+  if (std::find(std::begin(sized), std::end(sized), op.name()) == std::end(sized)) return false;
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    if (symbol_of(inputs[i])) return false;
+  }
+  return true;
+}
+
 // Ops without a rule for shapes (views, indexing) run on stand-ins; their cost is that of a view.
 Specs infer(const OpRef& op, const Values& inputs) {
   if (op->type->infer) return op->type->infer(*op, specs_of(inputs));
@@ -54,9 +70,8 @@ Value symbol_beside(const Symbol& symbol, std::uint32_t output) {
   return output_of(symbol.call, output);
 }
 
-const Symbol* symbol_of(const Value& v) {
-  const ValueImpl& impl = *v.impl();
-  return impl.storage ? nullptr : dynamic_cast<const Symbol*>(impl.companion.get());
+const Symbol* symbol_without_storage(const ValueImpl& impl) {
+  return dynamic_cast<const Symbol*>(impl.companion.get());
 }
 
 bool has_symbols(const Values& inputs) {
@@ -67,13 +82,12 @@ bool has_symbols(const Values& inputs) {
 }
 
 Values execute_on_symbols(const OpRef& op, const Values& inputs) {
-  const OpType& type = *op->type;
-  if (type.traits.by_contents) {
+  if (!shapes_are_known(*op, inputs)) {
     fail_type(op->name(),
               "expected inputs with contents, got symbols: the shapes of the results depend on "
               "what the inputs hold, which a graph that is edited does not know");
   }
-  if (goes_by_parts(*op, inputs)) return type.decompose_complex(*op, inputs);
+  if (goes_by_parts(*op, inputs)) return op->type->decompose_complex(*op, inputs);
   Specs specs = infer(op, inputs);
   for (Spec& spec : specs) {
     spec.strides = row_major(spec.shape);

@@ -29,8 +29,11 @@ struct Symbol : Companion {
 Value make_symbol(const Spec& spec);
 // Another output of the call that made a symbol.
 Value symbol_beside(const Symbol& symbol, std::uint32_t output);
-// nullptr for a value that is none.
-const Symbol* symbol_of(const Value& v);
+// nullptr for a value that is none: one that has contents, as a look at it tells.
+const Symbol* symbol_without_storage(const ValueImpl& impl);
+inline const Symbol* symbol_of(const Value& v) {
+  return v.impl()->storage ? nullptr : symbol_without_storage(*v.impl());
+}
 
 // Whether symbols were ever made: programs that never edit a graph pay for them with this look.
 extern std::atomic<bool> symbols_in_use;

@@ -20,6 +20,7 @@ import megengine.utils.comp_graph_tools as tools
 import megengine.utils.network_node as nodes
 from megengine import _core, jit
 from megengine._core import Executable, op_types
+from megengine.core._imperative_rt.core2 import apply
 from megengine.core.ops import builtin
 from megengine.core.tensor import megbrain_graph
 from megengine.jit import graph_file
@@ -242,7 +243,7 @@ def test_functions_take_nodes() -> None:
 def test_what_a_node_cannot_do() -> None:
     """It has no contents, and an op whose shapes depend on contents cannot take it."""
     x = Network().make_input_node((4,), "float32", name="x")
-    with pytest.raises(RuntimeError, match="x depends on the inputs x and has no contents"):
+    with pytest.raises(RuntimeError, match="x depends on inputs of the graph and has no contents"):
         x.numpy()
     for read in (lambda: x[0].item(), lambda: float(x[0]), lambda: np.asarray(x.detach())):
         with pytest.raises(RuntimeError, match="has no contents"):
@@ -489,6 +490,36 @@ def test_ops_that_hold_shapes(
     with pytest.raises(ValueError, match=r"Reshape\[\d+\]|ADD\[\d+\]|out0"):
         net.reset_batch_size(5)
     assert net.get_var_by_name("x").shape == shape  # as it was
+
+
+def test_sizes_that_are_inputs_of_ops() -> None:
+    """An op may take a size as an input: it is known where that is a constant."""
+    resize = builtin.Resize(format="NCHW")
+    net = Network.load(
+        saved(lambda x: apply(resize, x, mge.tensor([4, 6]))[0], images(), names=["x"])
+    )
+    x = net.get_var_by_name("x")
+    net.reset_batch_size(5)
+    assert net.output_vars[0].shape == (5, 3, 4, 6)
+    net.replace_vars({net.get_var_by_name("const*"): net.make_const(np.int32([2, 3]))})
+    net.replace_vars({x: x + 1})
+    (want,) = apply(resize, images(5) + 1, mge.tensor([2, 3]))
+    close(run(net, images(5))[0], want)
+    size = net.make_input_node((2,), "int32", name="size")
+    with pytest.raises(TypeError, match="Resize: expected inputs with contents"):
+        apply(resize, x, size)
+
+
+def test_edits_beside_an_op_of_unknown_shape() -> None:
+    """Values after a mask have the shapes of the example; edits that do not reach it are fine."""
+    net = Network.load(saved(lambda x: F.exp(x)[x > 0], images(), names=["x"]))
+    shape = net.output_vars[0].shape
+    out = net.output_vars[0]
+    net.replace_vars({out: out * 2})
+    assert net.output_vars[0].shape == shape
+    close(run(net, images())[0], F.exp(images())[images() > 0] * 2)
+    with pytest.raises(ValueError, match="CondTake"):
+        net.reset_batch_size(5)
 
 
 def test_growth_that_a_file_knows() -> None:

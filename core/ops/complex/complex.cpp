@@ -217,6 +217,9 @@ Value elemwise_by_parts(Elemwise::Mode mode, const Values& in) {
     case LOG:
       return complex(log(arithmetic(Mode::ABS, in[0])), elemwise(ATAN2, imag(in[0]), real(in[0])));
     case WHERE:
+      if (!is_bool(in[0].dtype())) {
+        fail_type("WHERE", "expected a bool condition, got ", in[0].dtype());
+      }
       return complex(where(in[0], real(in[1]), real(in[2])),
                      where(in[0], imag(in[1]), imag(in[2])));
     default:

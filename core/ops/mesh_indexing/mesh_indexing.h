@@ -17,7 +17,7 @@ struct MeshItems {
   Mode mode = Mode::get;
   bool batched = false;
   Dims items{};
-  static constexpr OpTraits traits{.name = "MeshItems"};
+  static constexpr OpTraits traits{.name = "MeshItems", .by_contents = true};
   static constexpr auto fields =
       field_list(field("mode", &MeshItems::mode), field("batched", &MeshItems::batched),
                  field("items", &MeshItems::items));

@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..core._imperative_rt.core2 import apply
 from ..jit.inference import GraphInference
 from .network import as_oprnode, as_varnode, dependencies, listed
-from .network_node import ConstOpBase, Host2DeviceCopy, OpNode, VarNode, topological
+from .network_node import ConstOpBase, Host2DeviceCopy, OpNode, VarNode, applied, topological
 
 __all__ = [
     "GraphInference",
@@ -144,7 +143,7 @@ def replace_vars(dst: Iterable[VarNode], varmap: Mapping[VarNode, VarNode]) -> l
             continue
         if not any(id(v) in instead for v in op.inputs):
             continue
-        made = apply(op.op(), *(instead.get(id(v), v) for v in op.inputs))
+        made = applied(op, [instead.get(id(v), v) for v in op.inputs])
         for old, new in zip(op.outputs, made, strict=True):
             if id(old) not in instead:
                 instead[id(old)] = new

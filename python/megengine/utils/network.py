@@ -22,7 +22,7 @@ from ..core._trace_option import set_symbolic_shape
 from ..jit import graph_file
 from ..jit.dump import CompGraphDumpResult, check_options, write_strip_info
 from ..tensor import Tensor
-from .network_batch import applied, rebatched
+from .network_batch import rebatched
 from .network_file import (
     MODIFIED,
     OPTIMIZED,
@@ -40,6 +40,7 @@ from .network_node import (
     NetworkNode,
     OpNode,
     VarNode,
+    applied,
     as_symbol,
     build_graph,
     new_var,
@@ -259,13 +260,14 @@ class Network:
         pairs = [(as_varnode(old), as_varnode(new)) for old, new in repl_dict.items()]
         instead = {id(old): new for old, new in pairs if old is not new}
         before = self.all_oprs
-        saved = [(op, list(op.inputs)) for op in before]
+        saved = [(op, op.inputs) for op in before]
         outputs = self.output_vars
-        for op in before:
+        edited = [op for op in before if any(id(v) in instead for v in op.inputs)]
+        for op in edited:
             op.inputs = [instead.get(id(v), v) for v in op.inputs]
         try:
             self._set([instead.get(id(v), v) for v in outputs])
-            self._change(self._infer({}))
+            self._change(self._infer({}, edited=edited))
         except Exception:
             for op, inputs in saved:
                 op.inputs = inputs
@@ -351,28 +353,33 @@ class Network:
             )
         self._change(self._infer(given, batch=(sizes.pop(), int(batchsize))))
 
-    def _infer(self, given: Mapping[int, Tensor], batch: tuple[int, int] | None = None) -> _Changes:
-        """Finds the shapes and dtypes of all values anew; changes nothing.
+    def _infer(
+        self,
+        given: Mapping[int, Tensor],
+        batch: tuple[int, int] | None = None,
+        edited: Iterable[OpNode] = (),
+    ) -> _Changes:
+        """Finds the shapes and dtypes anew that follow from a change; changes nothing.
 
         Args:
-            given: by ``id()``, what is known of the new ones already.
-            batch: the batch size before and after.
+            given: by ``id()``, values that have others now.
+            batch: the batch size before and after, where it changes.
+            edited: ops that take other inputs now.
         """
         found = dict(given)
         params: list[tuple[OpNode, dict[str, Any]]] = []
+        again = {id(op) for op in edited}
         for op in self.all_oprs:
             if isinstance(op, ConstOpBase | Host2DeviceCopy):
                 continue
-            inputs = [found.get(id(v), v) for v in op.inputs]
-            if batch and (op.slopes or any(id(v) in found for v in op.inputs)):
-                changed = rebatched(op, inputs, *batch)
-                if changed != op.params:
-                    params.append((op, changed))
-            elif batch:
+            grows = batch is not None and bool(op.slopes)
+            if not (grows or id(op) in again or any(id(v) in found for v in op.inputs)):
                 continue
-            else:
-                changed = op.params
-            for old, new in zip(op.outputs, applied(op, changed, inputs), strict=True):
+            inputs = [found.get(id(v), v) for v in op.inputs]
+            changed = rebatched(op, inputs, *batch) if batch is not None else op.params
+            if changed != op.params:
+                params.append((op, changed))
+            for old, new in zip(op.outputs, applied(op, inputs, changed), strict=True):
                 if old.shape != new.shape or old.dtype != new.dtype:
                     found[id(old)] = new
         return _Changes(found, params)

@@ -6,20 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..core._imperative_rt.core2 import apply
 from ..tensor import Tensor
-from .network_node import OpNode, op_like
+from .network_node import OpNode
 
-__all__ = ["applied", "grow", "rebatched"]
-
-
-def applied(op: OpNode, params: dict[str, Any], inputs: Sequence[Tensor]) -> tuple[Any, ...]:
-    """The op with other parameters on other inputs; errors name the node."""
-    made = op.op() if params == op.params else op_like(op.op(), params)
-    try:
-        return apply(made, *inputs)
-    except (ValueError, TypeError, IndexError) as error:
-        raise ValueError(f"Network: {op.name} does not take these inputs: {error}") from error
+__all__ = ["grow", "rebatched"]
 
 
 def rebatched(op: OpNode, inputs: Sequence[Tensor], old: int, new: int) -> dict[str, Any]:

@@ -180,14 +180,12 @@ class VarNode(NetworkNode, Tensor):
         Raises:
             RuntimeError: for one that depends on an input of the graph.
         """
-        built = build_graph([self])
-        if built.inputs:
-            names = ", ".join(v.name for v in built.inputs)
+        if not is_constant(self):
             raise RuntimeError(
-                f"Network: {self.name} depends on the inputs {names} and has no contents; dump "
+                f"Network: {self.name} depends on inputs of the graph and has no contents; dump "
                 "the graph and run it"
             )
-        return Executable(built.graph, [])()[0].numpy()
+        return _contents(self).numpy()
 
     def _renew(self, like: Tensor) -> None:
         """Takes the dtype and the shape of another value."""
@@ -288,7 +286,7 @@ class OpNode(NetworkNode):
         Raises:
             ValueError, TypeError: where the op does not take such inputs.
         """
-        for old, new in zip(self.outputs, apply(self.op(), *self.inputs), strict=True):
+        for old, new in zip(self.outputs, applied(self, self.inputs), strict=True):
             old._renew(new)
 
     def __repr__(self) -> str:
@@ -570,6 +568,45 @@ def str_to_mge_class(classname: str) -> type[OpNode]:
 def op_like(op: OpDef, params: Mapping[str, Any]) -> OpDef:
     """An op of the same kind with other attributes."""
     return cast(OpDef, getattr(builtin, _core.op_kind(op))(**params))
+
+
+# Ops whose shapes depend on the contents of inputs: sizes, positions.
+_BY_CONTENTS = {info["name"] for info in op_types() if info["by_contents"]}
+
+
+def is_constant(value: VarNode) -> bool:
+    """Whether a value depends on constants only."""
+    stack, seen = [value], set()
+    while stack:
+        v = stack.pop()
+        if id(v) in seen:
+            continue
+        seen.add(id(v))
+        owner = v.owner
+        if owner is None or isinstance(owner, Host2DeviceCopy):
+            return False
+        stack += owner.inputs
+    return True
+
+
+def _contents(value: Tensor) -> Tensor:
+    """What a value holds, where it depends on constants only; any other value as it is."""
+    if not isinstance(value, VarNode) or not is_constant(value):
+        return value
+    return Executable(build_graph([value]).graph, [])()[0]
+
+
+def applied(
+    op: OpNode, inputs: Sequence[Tensor], params: Mapping[str, Any] | None = None
+) -> tuple[Any, ...]:
+    """The op with other parameters on other inputs; errors name the node."""
+    made = op.op() if params is None or params == op.params else op_like(op.op(), params)
+    if _core.op_kind(made) in _BY_CONTENTS:
+        inputs = [_contents(v) for v in inputs]
+    try:
+        return apply(made, *inputs)
+    except (ValueError, TypeError, IndexError) as error:
+        raise ValueError(f"Network: {op.name} does not take these inputs: {error}") from error
 
 
 def node_of(op: OpDef) -> OpNode:
