@@ -122,16 +122,24 @@ std::shared_ptr<const TracedFunction::Stretch> TracedFunction::stretch(Way& way,
                                                                        std::size_t end,
                                                                        std::vector<ValueId> live) {
   const std::lock_guard guard(lock_);
+  const std::size_t most = kMostStretches + way.graph.nodes.size();
   for (const auto& s : way.stretches) {
     if (s->begin == begin && s->end == end && s->live == live) {
       const auto found = s;
-      use(way.stretches, found, kMostStretches);
+      use(way.stretches, found, most);
       return found;
     }
   }
-  Graph part = way.graph.part(begin, end, live);
-  const auto made = std::make_shared<const Stretch>(begin, end, std::move(live), std::move(part));
-  use(way.stretches, made, kMostStretches);
+  // With ids of its own: a way of many stretches would keep all of its values in each.
+  std::vector<ValueId> to;
+  Graph part = way.graph.part(begin, end, live).renumbered({}, to);
+  std::vector<ValueId> ids(part.values.size());
+  for (ValueId id = 0; id < to.size(); ++id) {
+    if (to[id] != kNoValue) ids[to[id]] = id;
+  }
+  const auto made =
+      std::make_shared<const Stretch>(begin, end, std::move(live), std::move(ids), std::move(part));
+  use(way.stretches, made, most);
   return made;
 }
 
@@ -393,12 +401,12 @@ void TraceSession::flush() {
   const auto stretch = function_.stretch(*way_, begin, next_, std::move(live));
   const std::vector<ValueId>& wanted = stretch->live;
   begin_ = next_;  // also where it fails: what was pending is lost then
-  // Taken out, so that nothing but the program holds on to what it uses.
-  std::vector<Value> env(env_.size());
-  std::swap(env, env_);
   std::vector<Value> waiting;
   waiting.reserve(wanted.size());
-  for (const ValueId id : wanted) waiting.push_back(env[id]);
+  for (const ValueId id : wanted) waiting.push_back(env_[id]);
+  // Taken out, so that nothing but the program holds on to what it uses.
+  std::vector<Value> env(stretch->ids.size());
+  for (std::size_t i = 0; i < env.size(); ++i) env[i] = std::move(env_[stretch->ids[i]]);
   std::vector<Value> results;
   const auto run = [&] { results = stretch->program.run(env, profile_); };
   try {
@@ -408,7 +416,9 @@ void TraceSession::flush() {
       run();
     }
   } catch (...) {
-    undo_steps(graph, begin, next_, env, wanted, waiting);
+    std::vector<Value> left(env_.size());
+    for (std::size_t i = 0; i < stretch->ids.size(); ++i) left[stretch->ids[i]] = env[i];
+    undo_steps(graph, begin, next_, left, wanted, waiting);
     throw;
   }
   for (std::size_t i = 0; i < wanted.size(); ++i) {

@@ -48,16 +48,22 @@ class TracedFunction {
 
   // Of more than these, those go that were used the longest ago.
   static constexpr std::size_t kMostWays = 16;
-  static constexpr std::size_t kMostStretches = 16;  // of one way
+  // Of one way, beside one for each of its nodes: a call may look at a value after every op.
+  static constexpr std::size_t kMostStretches = 16;
 
   // Nodes begin ... end - 1 of a way, run for the values in `live`, sorted.
   struct Stretch {
     std::size_t begin, end;
     std::vector<ValueId> live;
+    std::vector<ValueId> ids;  // by id in the program, the one in the way
     SpecializingProgram program;
-
-    Stretch(std::size_t b, std::size_t e, std::vector<ValueId> wanted, Graph part)
-        : begin(b), end(e), live(std::move(wanted)), program(std::move(part)) {}
+    Stretch(std::size_t from, std::size_t to, std::vector<ValueId> wanted,
+            std::vector<ValueId> in_way, Graph part)
+        : begin(from),
+          end(to),
+          live(std::move(wanted)),
+          ids(std::move(in_way)),
+          program(std::move(part)) {}
   };
   struct Way {
     Graph graph;

@@ -93,6 +93,28 @@ def test_memory_is_flat_where_other_values_are_kept_each_time() -> None:
     assert len(f.graphs()) == 1
 
 
+def test_a_value_looked_at_after_every_op() -> None:
+    """No program is compiled twice, and together they are as large as the function."""
+
+    @trace
+    def f(x: mge.Tensor) -> float:
+        total = 0.0
+        for k in range(200):
+            x = x * 0.5 + k
+            total += x.item()
+        return total
+
+    want = f(T([1.0]))
+    f(T([1.0]))
+    before = f._tracer.programs()
+    start = resident()
+    for _ in range(20):
+        assert f(T([1.0])) == want
+    assert len(f._tracer.programs()) == len(before) == 200
+    assert max(len(graph.values) for graph in f._tracer.programs()) < 10
+    assert resident() - start <= 2 << 20
+
+
 def test_the_shapes_that_were_used_last_are_kept() -> None:
     f = trace(lambda x: x + 1)
     for n in range(100):
