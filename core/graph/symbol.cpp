@@ -15,17 +15,6 @@ Value output_of(std::shared_ptr<const SymbolicCall> call, std::uint32_t output) 
   return v;
 }
 
-// Zeros of any shape in the memory of one.
-Value stand_in(const Spec& spec) {
-  Spec one(spec.dtype, {});
-  one.device = spec.device;
-  const Value zero = Value::empty(one);
-  std::memset(zero.mut().data, 0, static_cast<std::size_t>(size_of(spec.dtype)));
-  Strides strides;
-  for (int i = 0; i < spec.ndim(); ++i) strides.push_back(0);
-  return zero.alias(spec.shape, strides);
-}
-
 Specs specs_of(const Values& values) {
   Specs specs;
   for (const Value& v : values) specs.push_back(v.spec());
@@ -56,6 +45,16 @@ Specs infer(const OpRef& op, const Values& inputs) {
 }
 
 }  // namespace
+
+Value stand_in(const Spec& spec) {
+  Spec one(spec.dtype, {});
+  one.device = spec.device;
+  const Value zero = Value::empty(one);
+  std::memset(zero.mut().data, 0, static_cast<std::size_t>(size_of(spec.dtype)));
+  Strides strides;
+  for (int i = 0; i < spec.ndim(); ++i) strides.push_back(0);
+  return zero.alias(spec.shape, strides);
+}
 
 std::atomic<bool> symbols_in_use{false};
 

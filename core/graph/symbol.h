@@ -42,4 +42,7 @@ bool has_symbols(const Values& inputs);
 // shapes depend on contents.
 Values execute_on_symbols(const OpRef& op, const Values& inputs);
 
+// Zeros of any shape in the memory of one: what views run on where only shapes are asked for.
+Value stand_in(const Spec& spec);
+
 }  // namespace mge

@@ -283,6 +283,28 @@ def test_verifier() -> None:
         graph.verify()
 
 
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ("Dimshuffle(pattern=(1000000, 0))(%0) : float32 (3, 2)", "Dimshuffle"),
+        ("Dimshuffle(pattern=(1, 0))(%0) : float32 (2, 3)", "%1 is float32 (3, 2), and the graph"),
+        ("Reshape(shape=(4,))(%0) : float32 (4,)", "Reshape"),
+        ("Split(axis=1, sizes=(1, 2))(%0) : float32 (2, 1)", "2 outputs, and the graph 1"),
+        ("Broadcast(shape=(2, 2, 3))(%0) : float32 (2, 2, 2)", "%1 is float32 (2, 2, 3)"),
+    ],
+)
+def test_views_are_verified(node: str, message: str) -> None:
+    """Passes compute with what views do."""
+    with pytest.raises(ValueError, match=r"^graph: after parsing: ") as error:
+        Graph.parse(f"%0 = input : float32 (2, 3)\n%1 = {node}\nreturn %1")
+    assert message in str(error.value)
+    # No memory is taken for it, whatever the size.
+    n = 2**40
+    Graph.parse(
+        f"%0 = input : int8 ({n}, 2)\n%1 = Reshape(shape=(-1,))(%0) : int8 ({2 * n},)\nreturn"
+    )
+
+
 def test_module_with_everything() -> None:
     net = M.Sequential(M.Conv2d(3, 4, 3), M.BatchNorm2d(4), M.ReLU(), M.Linear(6, 2))
     net.eval()
