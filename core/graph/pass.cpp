@@ -15,9 +15,10 @@ constexpr Pass kPasses[] = {
     {"remove_dead_code", remove_dead_code},
     {"merge_common_subexpressions", merge_common_subexpressions},
     {"fold_constants", fold_constants},
-    {"fold_scales_into_weights", fold_scales_into_weights},
     {"simplify", simplify},
     {"remove_dead_code", remove_dead_code},
+    {"fold_scales_into_weights", fold_scales_into_weights},
+    {"simplify", simplify},  // views that a batch norm stood between
     {"fuse_post_ops", fuse_post_ops},
     {"fuse_attention", fuse_attention},
     {"join_slices", join_slices},

@@ -75,6 +75,11 @@ ACTIVATIONS: dict[str, Callable[[mge.Tensor], mge.Tensor]] = {
     "hswish_by_hand": lambda x: F.hsigmoid(x) * x,
     "hsigmoid": F.hsigmoid,
     "gelu": F.gelu,
+    "hswish_of_six": lambda x: x * F.clip(x + 3, 0, 6) / 6,
+    "hswish_of_a_gate": lambda x: x * (F.relu6(3 + x) * (1 / 6)),
+    "hsigmoid_of_six": lambda x: F.relu6(x + 3) / 6,
+    "scaled": lambda x: F.hswish(x) * 1.5 - 0.25,
+    "shifted_and_scaled": lambda x: 3 * (F.relu(x) + 2),
     "gelu_by_hand": lambda x: x * 0.5 * (1 + gaussian_error(x / 2**0.5)),
     "gelu_in_another_order": lambda x: 0.5 * (x * (gaussian_error(0.70710678 * x) + 1)),
 }
@@ -123,8 +128,10 @@ def test_transposed_convolution(groups: int) -> None:
             M.BatchNorm2d(6),
         )
     )
-    # There is no bias to take the shift.
-    assert "BatchNorm" in kinds(net, data(2, 4, 5, 4))
+    # There is no bias to take the shift: a sum stays.
+    assert kinds(net, data(2, 4, 5, 4)) == ["ConvolutionBackwardData", "Elemwise"]
+    shift = data(1, 6, 1, 1)
+    assert len(kinds(lambda x: net[1](net[0](x) * 2 + shift) - 3, data(2, 4, 5, 4))) == 2
     assert kinds(lambda x: net[0](x) * 0.5, data(2, 4, 5, 4)) == ["ConvolutionBackwardData"]
 
 
@@ -180,6 +187,7 @@ def test_residuals() -> None:
     fused = "FusedConvolution"
     assert kinds(lambda x: F.relu(a(x) + x), x) == [fused]
     assert kinds(lambda x: x + F.silu(a(x)), x) == [fused]
+    assert kinds(lambda x: x + (F.silu(a(x)) * 3 - 1), x) == [fused]
     assert kinds(lambda x: F.relu(a(x) + b(x)), x) == ["Convolution", fused]
     assert kinds(lambda x: F.relu(F.relu(a(x)) + F.relu(b(x))), x) == [fused, fused, "Elemwise"]
     # Nobody's buffer is written: the residual is used again.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 
 #include "core/graph/pass.h"
 #include "core/graph/passes/constants.h"
@@ -168,9 +169,8 @@ void turn_into_linear(Graph& graph, const Links& links, Graph::Node& node) {
   node.op = make_op(Linear{});
 }
 
-// Whether the affine map became part of the product.
-bool fold(Graph& graph, Graph::Node& product, const Product& p, const Affine& affine) {
-  if (p.kind == Product::Kind::transposed_convolution && affine.shift) return false;
+// Makes the affine map a part of the product.
+void fold(Graph& graph, Graph::Node& product, const Product& p, const Affine& affine) {
   const Value weight = constant_of(graph, product.in[p.weight]);
   if (affine.scale) {
     product.in[p.weight] = add_constant(graph, scaled_weight(weight, affine.scale, p));
@@ -182,11 +182,10 @@ bool fold(Graph& graph, Graph::Node& product, const Product& p, const Affine& af
     if (affine.scale) old = mul(old, affine.scale);
     bias = bias ? add(old, bias) : old;
   }
-  if (!bias) return true;
+  if (!bias) return;
   const ValueId id =
       add_constant(graph, contiguous(cast(broadcast_to(bias, {channels}), weight.dtype())));
   product.in.size() > 2 ? void(product.in[2] = id) : product.in.push_back(id);
-  return true;
 }
 
 // The node whose result a value shows, behind views for it alone that leave the first two axes as
@@ -207,31 +206,85 @@ std::size_t behind_views(const Graph& graph, const Links& links, ValueId id) {
   }
 }
 
+class Folder {
+ public:
+  explicit Folder(Graph& graph) : graph_(graph), links_(graph) {}
+
+  void run() {
+    for (Graph::Node& node : graph_.nodes) turn_into_linear(graph_, links_, node);
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const std::size_t inputs = std::min<std::size_t>(graph_.nodes[n].in.size(), 2);
+      for (std::size_t which = 0; which < inputs && !fold_input(n, which);) ++which;
+    }
+    drop_nodes_without_op(graph_);
+  }
+
+ private:
+  // Whether node `n` was what it does to one of its inputs, and is now part of what makes that.
+  bool fold_input(std::size_t n, std::size_t which) {
+    Graph::Node& node = graph_.nodes[n];
+    const ValueId x = node.in[which];
+    if (x >= links_.maker.size() || links_.maker[x] == Links::kNone) return false;
+    if (links_.count(x) != 1) return false;
+    const std::size_t before = links_.maker[x];
+    const auto sum = sums_.find(before);
+    const std::size_t at =
+        sum != sums_.end() ? sum->second.product : behind_views(graph_, links_, x);
+    const auto product = product_of(graph_, graph_.nodes[at]);
+    if (!product || graph_.nodes[before].out[0] != x) return false;
+    if (at != before && product->channel_axis != 1) return false;
+    const auto affine = affine_of(graph_, node, which, product->channel_axis);
+    if (!affine) return false;
+    if (product->kind == Product::Kind::transposed_convolution && affine->shift &&
+        sum == sums_.end()) {
+      if (at != before) return false;
+      if (affine->scale) fold(graph_, graph_.nodes[at], *product, {affine->scale, {}});
+      node.op = elemwise_op(Elemwise::Mode::ADD);
+      node.in = {x, x};
+      sums_[n] = {at, affine->shift};
+      write_shift(n);
+      return true;
+    }
+    if (sum != sums_.end()) {
+      if (affine->scale) fold(graph_, graph_.nodes[at], *product, {affine->scale, {}});
+      Value& shift = sum->second.shift;
+      if (affine->scale) shift = mul(shift, affine->scale);
+      if (affine->shift) shift = add(shift, affine->shift);
+      write_shift(before);
+    } else {
+      fold(graph_, graph_.nodes[at], *product, *affine);
+    }
+    graph_.nodes[before].out[0] = node.out[0];
+    links_.maker[node.out[0]] = before;
+    node.op = {};
+    return true;
+  }
+
+  void write_shift(std::size_t n) {
+    Graph::Node& node = graph_.nodes[n];
+    const Spec& out = graph_.values[node.out[0]].spec;
+    Shape shape = Dims::filled(out.ndim(), 1);
+    shape[1] = out.shape[1];
+    const Value shift = cast(broadcast_to(sums_[n].shift, {shape[1]}), out.dtype);
+    node.in[1] = add_constant(graph_, contiguous(reshape(shift, shape)));
+  }
+
+  // A transposed convolution takes no bias. The first node that shifts its result becomes the sum
+  // with the shift, which takes in what later nodes do.
+  struct Shifted {
+    std::size_t product;
+    Value shift;
+  };
+  Graph& graph_;
+  Links links_;
+  std::unordered_map<std::size_t, Shifted> sums_;  // by node
+};
+
 }  // namespace
 
 void fold_scales_into_weights(Graph& graph) {
   const RunAtOnce at_once;
-  Links links(graph);
-  for (Graph::Node& node : graph.nodes) turn_into_linear(graph, links, node);
-  for (Graph::Node& node : graph.nodes) {
-    for (std::size_t which = 0; which < std::min<std::size_t>(node.in.size(), 2); ++which) {
-      const ValueId x = node.in[which];
-      if (x >= links.maker.size() || links.maker[x] == Links::kNone) continue;
-      if (links.count(x) != 1) continue;
-      Graph::Node& before = graph.nodes[links.maker[x]];
-      const std::size_t at = behind_views(graph, links, x);
-      const auto product = product_of(graph, graph.nodes[at]);
-      if (!product || before.out[0] != x) continue;
-      if (at != links.maker[x] && product->channel_axis != 1) continue;
-      const auto affine = affine_of(graph, node, which, product->channel_axis);
-      if (!affine || !fold(graph, graph.nodes[at], *product, *affine)) continue;
-      before.out[0] = node.out[0];
-      links.maker[node.out[0]] = links.maker[x];
-      node.op = {};
-      break;
-    }
-  }
-  drop_nodes_without_op(graph);
+  Folder(graph).run();
 }
 
 }  // namespace mge

@@ -37,6 +37,26 @@ std::optional<Activation> activation_of(const Graph& graph, const Graph::Node& n
   return out;
 }
 
+// scale * y + shift of the other operand.
+struct Scaling {
+  std::size_t of;  // which input
+  double scale = 1, shift = 0;
+};
+
+std::optional<Scaling> scaling_of(const Graph& graph, const Graph::Node& node) {
+  const Elemwise* op = attrs_if<Elemwise>(node);
+  if (!op || node.in.size() != 2) return std::nullopt;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto n = number_of(graph, node.in[1 - i]);
+    if (!n || graph.values[node.in[i]].spec.shape != graph.values[node.out[0]].spec.shape) continue;
+    if (op->mode == Mode::MUL) return Scaling{i, *n, 0};
+    if (op->mode == Mode::ADD) return Scaling{i, 1, *n};
+    if (op->mode == Mode::TRUE_DIV && i == 0 && *n != 0) return Scaling{i, 1 / *n, 0};
+    if (op->mode == Mode::SUB && i == 0) return Scaling{i, 1, -*n};
+  }
+  return std::nullopt;
+}
+
 // A sum, and the activation that the same op applies to it.
 struct Sum {
   std::optional<Mode> activation;
@@ -75,6 +95,11 @@ FusedConvolution fused(const Convolution& op, bool bias) {
   return out;
 }
 
+template <class T>
+bool is_scaled(const T& op) {
+  return op.scale != 1 || op.shift != 0;
+}
+
 // The products that may take post-ops. Each absorbs what follows it, one node at a time.
 class Fuser {
  public:
@@ -84,6 +109,8 @@ class Fuser {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (const auto activation = activation_of(graph_, graph_.nodes[i])) {
         absorb_activation(i, *activation);
+      } else if (const auto scaling = scaling_of(graph_, graph_.nodes[i])) {
+        absorb_scaling(i, *scaling);
       } else if (const auto sum = sum_of(graph_, graph_.nodes[i])) {
         absorb_sum(i, *sum);
       }
@@ -140,10 +167,22 @@ class Fuser {
     const std::size_t from = product(graph_.nodes[at].in[0]);
     if (from == Links::kNone) return;
     rewrite(from, at, {}, [&](auto& op) {
-      if (op.activation || op.residual == Residual::AFTER_ACTIVATION) return false;
+      if (op.activation || op.residual == Residual::AFTER_ACTIVATION || is_scaled(op)) return false;
       op.activation = activation.mode;
       op.alpha = activation.alpha;
       op.beta = activation.beta;
+      return true;
+    });
+  }
+
+  // Behind an activation; what has none takes factors into its weights.
+  void absorb_scaling(std::size_t at, const Scaling& scaling) {
+    const std::size_t from = product(graph_.nodes[at].in[scaling.of]);
+    if (from == Links::kNone) return;
+    rewrite(from, at, {}, [&](auto& op) {
+      if (!op.activation || op.residual == Residual::AFTER_ACTIVATION) return false;
+      op.scale *= scaling.scale;
+      op.shift = op.shift * scaling.scale + scaling.shift;
       return true;
     });
   }
@@ -159,7 +198,9 @@ class Fuser {
   bool absorb_sum(std::size_t at, ValueId made, ValueId residual, const Sum& sum) {
     const std::size_t from = product(made);
     return from != Links::kNone && rewrite(from, at, residual, [&](auto& op) {
-             if (op.residual != Residual::NONE || (op.activation && sum.activation)) return false;
+             if (op.residual != Residual::NONE ||
+                 ((op.activation || is_scaled(op)) && sum.activation))
+               return false;
              op.residual = op.activation ? Residual::AFTER_ACTIVATION : Residual::BEFORE_ACTIVATION;
              if (sum.activation) op.activation = sum.activation;
              return true;

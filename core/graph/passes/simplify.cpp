@@ -115,14 +115,30 @@ class Simplifier {
     node.in[0] = before->in[0];
   }
 
-  // x * sigmoid(x) is SiLU, x * hard sigmoid(x) is hard swish, x / 2 * (1 + erf(x / sqrt(2))) is
-  // GELU, x ** 2 is a square.
+  // x * sigmoid(x) is SiLU, clip(x + 3, 0, 6) / 6 is the hard sigmoid, x * that is hard swish, x /
+  // 2 * (1 + erf(x / sqrt(2))) is GELU, x ** 2 is a square.
   void name_activation(Graph::Node& node) {
     if (is_mode(node, Mode::POW) && is_number(graph_, node.in[1], 2) &&
         spec(node.in[0]).dtype == spec(node.out[0]).dtype) {
       node.op = elemwise_op(Mode::SQUARE);
       node.in.resize(1);
       return;
+    }
+    if (const auto sixfold = sixth(node)) {
+      const Graph::Node* product = maker(*sixfold);
+      auto x = clipped_to_six(*sixfold);
+      auto mode = Mode::HSIGMOID;
+      if (!x && product && is_mode(*product, Mode::MUL)) {
+        mode = Mode::H_SWISH;
+        for (std::size_t i = 0; i < 2 && !x; ++i) {
+          if (clipped_to_six(product->in[1 - i]) == product->in[i]) x = product->in[i];
+        }
+      }
+      if (x && spec(*x).shape == spec(node.out[0]).shape) {
+        node.op = elemwise_op(mode);
+        node.in = {*x};
+        return;
+      }
     }
     if (!is_mode(node, Mode::MUL)) return;
     if (const auto x = argument_of_gelu(node)) {
@@ -163,6 +179,20 @@ class Simplifier {
     if (is_about(node->in[1], number)) return node->in[0];
     if (mode != Mode::TRUE_DIV && is_about(node->in[0], number)) return node->in[1];
     return std::nullopt;
+  }
+  // The operand of a node that divides by six.
+  std::optional<ValueId> sixth(const Graph::Node& node) const {
+    const auto out = beside(&node, Mode::TRUE_DIV, 6);
+    return out ? out : beside(&node, Mode::MUL, 1.0 / 6);
+  }
+  // x of x + 3, brought into [0, 6].
+  std::optional<ValueId> clipped_to_six(ValueId id) const {
+    const Graph::Node* clip = maker(id);
+    if (!clip) return std::nullopt;
+    const bool fits = is_mode(*clip, Mode::RELU6) ||
+                      (is_mode(*clip, Mode::CLIP) && is_number(graph_, clip->in[1], 0) &&
+                       is_number(graph_, clip->in[2], 6));
+    return fits ? beside(maker(clip->in[0]), Mode::ADD, 3) : std::nullopt;
   }
   // x of a product of x, 0.5 and 1 + erf(x / sqrt(2)), in any order.
   std::optional<ValueId> argument_of_gelu(const Graph::Node& node) const {

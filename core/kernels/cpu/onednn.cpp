@@ -206,17 +206,23 @@ dnnl::primitive_attr attributes(const PostOps& post = {}) {
     const Eltwise e = *eltwise_of(*post.activation, post.alpha, post.beta);
     ops.append_eltwise(e.algorithm, e.alpha, e.beta);
   }
+  if (post.scale != 1 || post.shift != 0) {
+    ops.append_eltwise(dnnl::algorithm::eltwise_linear, post.scale, post.shift);
+  }
   if (post.add == PostOps::Add::after_activation) ops.append_sum(1.f);
   if (ops.len() > 0) attr.set_post_ops(ops);
   return attr;
 }
 
 void add_to_key(Key& k, const PostOps& post) {
-  if (!post.activation && post.add == PostOps::Add::none) return;
+  if (!post.activation && post.add == PostOps::Add::none && post.scale == 1 && post.shift == 0) {
+    return;
+  }
   k.add(static_cast<int64_t>(post.add) |
         (post.activation ? static_cast<int64_t>(*post.activation) + 1 : 0) << 8);
-  k.add(std::bit_cast<std::int32_t>(post.alpha));
-  k.add(std::bit_cast<std::int32_t>(post.beta));
+  for (const float number : {post.alpha, post.beta, post.scale, post.shift}) {
+    k.add(std::bit_cast<std::int32_t>(number));
+  }
 }
 
 // Takes what `pd` describes into the entry, unless it is the slow reference implementation.

@@ -20,7 +20,8 @@ struct PostOps {
   enum class Add : std::uint8_t { none, before_activation, after_activation };
   Add add = Add::none;  // adds what the destination holds
   std::optional<ElementMode> activation{};
-  float alpha = 0, beta = 0;  // PRELU: the slope; CLIP: the bounds
+  float alpha = 0, beta = 0;   // PRELU: the slope; CLIP: the bounds
+  float scale = 1, shift = 0;  // after the activation: scale * y + shift
 };
 // Whether PostOps may hold this mode. oneDNN's RELU, RELU6 and CLIP make a bound of NaN.
 bool is_activation(ElementMode mode);

@@ -54,7 +54,9 @@ PostOps post_ops_of(const T& op) {
   return {.add = adds[static_cast<std::size_t>(op.residual)],
           .activation = op.activation,
           .alpha = static_cast<float>(op.alpha),
-          .beta = static_cast<float>(op.beta)};
+          .beta = static_cast<float>(op.beta),
+          .scale = static_cast<float>(op.scale),
+          .shift = static_cast<float>(op.shift)};
 }
 
 // What follows the product, in public ops.
@@ -68,6 +70,8 @@ Value with_post_ops(const T& op, Value y, const Values& in) {
   } else if (op.activation) {
     y = elemwise(*op.activation, y);
   }
+  if (op.scale != 1) y = mul(y, op.scale);
+  if (op.shift != 0) y = add(y, op.shift);
   return op.residual == Residual::AFTER_ACTIVATION ? add(y, in[in.size() - 1]) : y;
 }
 

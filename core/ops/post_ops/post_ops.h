@@ -17,15 +17,18 @@ struct EnumNames<Residual> {
 };
 
 // `activation` is an elementwise mode; `alpha` and `beta` are the slope of PRELU and the bounds of
-// CLIP. `bias` says whether the third input is one; a residual is the last input.
+// CLIP; its result is multiplied with `scale`, and `shift` is added. `bias` says whether the third
+// input is one; a residual is the last input.
 #define MGE_POST_OP_MEMBERS                   \
   std::optional<Elemwise::Mode> activation{}; \
   double alpha = 0, beta = 0;                 \
+  double scale = 1, shift = 0;                \
   bool bias = false;                          \
   Residual residual = Residual::NONE;
 #define MGE_POST_OP_FIELDS(T)                                                              \
   field("activation", &T::activation), field("alpha", &T::alpha), field("beta", &T::beta), \
-      field("bias", &T::bias), field("residual", &T::residual)
+      field("scale", &T::scale), field("shift", &T::shift), field("bias", &T::bias),       \
+      field("residual", &T::residual)
 
 // (x, weight[, bias][, z]) -> activation(convolution(x, weight) + bias + z), or with
 // AFTER_ACTIVATION activation(convolution(x, weight) + bias) + z. The bias is (C,) or

@@ -35,6 +35,8 @@ TOLERANCE = {"float32": (2e-5, 2e-5), "float16": (4e-3, 4e-3), "bfloat16": (3e-2
 def _record(kind: str, activation: str | None, bias: bool, residual: str, groups: int) -> Record:
     attributes = {"bias": bias, "residual": residual, "activation": activation}
     attributes |= NUMBERS.get(activation or "", {})
+    scale, shift = (1.5, -0.25) if activation in ("TANH", "SILU") else (1, 0)
+    attributes |= {"scale": scale, "shift": shift}
     shapes: list[tuple[int, ...]]
     if kind == "FusedConvolution":
         op = builtin.FusedConvolution(
@@ -57,7 +59,7 @@ def _record(kind: str, activation: str | None, bias: bool, residual: str, groups
         if residual == "BEFORE_ACTIVATION":
             y = y + a[-1]
         if activation:
-            y = ACTIVATIONS[activation](y)
+            y = ACTIVATIONS[activation](y) * scale + shift
         return y + a[-1] if residual == "AFTER_ACTIVATION" else y
 
     return Record(
