@@ -53,6 +53,8 @@ class Result:
 def interpreters(torch: str | None) -> dict[str, str]:
     """The frameworks to measure, each with the interpreter that has it."""
     found = {"openmge": sys.executable, "numpy": sys.executable}
+    if importlib.util.find_spec("onnxruntime"):
+        found["onnxruntime"] = sys.executable
     if torch is None and importlib.util.find_spec("torch"):
         torch = sys.executable
     if torch:

@@ -1,8 +1,8 @@
 """The workloads, written once for each framework, under the same names.
 
 A workload is a function that makes its state and returns a `Work`. Those of a group stand in
-`<group>_openmge.py`, `<group>_torch.py` and `<group>_numpy.py`; a peer may lack any. A framework is
-imported only in the process that measures it, and so are the files of its workloads.
+`<group>_openmge.py`, `<group>_torch.py` and so on (`FRAMEWORKS`); a peer may lack any. A framework
+is imported only in the process that measures it, and so are the files of its workloads.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ FRAMEWORKS = {
     "numpy": "numpy",
     "torch": "torch",
     "torch channels-last": "torch",
+    "onnxruntime": "onnxruntime",
 }
 
 # The workloads of this process's framework, by name, and which of them have two memory formats.

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
@@ -173,7 +174,8 @@ std::optional<Eltwise> eltwise_of(ElementMode mode, float alpha, float beta) {
   using dnnl::algorithm;
   switch (mode) {
     case ElementMode::RELU:
-      return Eltwise{algorithm::eltwise_relu, 0, 0};
+      // x * clip(huge * x, 0, 1): oneDNN's own makes 0 of NaN.
+      return Eltwise{algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0};
     case ElementMode::PRELU:
       return Eltwise{algorithm::eltwise_relu, alpha, 0};
     case ElementMode::RELU6:

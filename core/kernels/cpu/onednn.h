@@ -23,7 +23,8 @@ struct PostOps {
   float alpha = 0, beta = 0;   // PRELU: the slope; CLIP: the bounds
   float scale = 1, shift = 0;  // after the activation: scale * y + shift
 };
-// Whether PostOps may hold this mode. oneDNN's RELU, RELU6 and CLIP make a bound of NaN.
+// Whether PostOps may hold this mode. RELU6, CLIP and HSIGMOID make a bound of NaN, and RELU makes
+// NaN of minus infinity.
 bool is_activation(ElementMode mode);
 
 // c = a @ b (+ bias, one number for each column). All of one rank, at least 2; leading axes of a
