@@ -293,8 +293,8 @@ void bind_trace(nb::module_& m) {
       .def(nb::init<>());
   nb::class_<Tracer>(m, "Tracer", "Runs a function's calls, and keeps what was recorded of them.")
       .def(nb::init<bool, bool>(), nb::arg("record_only"), nb::arg("profiling"))
-      .def("call", &Tracer::call, nb::arg("function"), nb::arg("args"), nb::arg("kwargs"),
-           "function(*args, **kwargs), traced.")
+      .def("call", &Tracer::call,
+           "call(function, args, kwargs): function(*args, **kwargs), traced.")
       .def("texts", &Tracer::texts, "A text for each way that the function took.")
       .def("last_graph", &Tracer::last_graph, "What the last call did; None before the first.")
       .def("programs", &Tracer::programs, "The optimized graphs that calls have run.")
