@@ -1,6 +1,7 @@
-"""Draws the network of docs/api/graphs.md: python docs/small_net.py docs/api/small_net.svg."""
+"""Draws the pictures of docs/api/graphs.md: python docs/small_net.py docs/api."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -28,4 +29,7 @@ class SmallNet(M.Module):
 
 
 if __name__ == "__main__":
-    draw(SmallNet(), mge.tensor(np.zeros((1, 3, 32, 32), "float32"))).save(sys.argv[1])
+    folder = Path(sys.argv[1])
+    net, image = SmallNet(), mge.tensor(np.zeros((1, 3, 32, 32), "float32"))
+    draw(net, image).save(folder / "small_net.svg")
+    draw(net, image, optimized=True, title="What runs").save(folder / "small_net_runs.svg")

@@ -17,7 +17,7 @@ from megengine._core import Graph
 from megengine.core.ops import builtin
 from megengine.jit import trace
 from megengine.jit.recording import record
-from megengine.tools.diagram import Box, Diagram
+from megengine.tools.diagram import Box, Diagram, parts_of
 from megengine.tools.graph import describe, draw, main
 from megengine.tools.layout import layered
 from megengine.tools.stats import op_rows
@@ -233,6 +233,24 @@ def test_attention_and_recurrent_layers() -> None:
     rnn = M.LSTM(4, 6, bias=False)
     rows = op_rows(record(rnn, mge.tensor(np.ones((5, 2, 4), "float32"))).graph)
     assert max(r.operations for r in rows) == 5 * 2 * (4 * 6) * (4 + 6)
+
+
+def test_what_runs_of_a_network() -> None:
+    """Ops that were fused with a convolution are its parts, and its work is still counted."""
+    net = Branches()
+    net.eval()
+    svg = draw(net, image(), optimized=True).svg
+    titles = [t.text for t in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+    recording = record(lambda x: F.relu(net.three(F.relu(net.one(x)))), image())
+    for i, tensor in recording.captured.items():
+        recording.graph.set_constant(i, tensor)
+    plain = op_rows(recording.graph)
+    graph = recording.compile().optimized()
+    assert "Convolution" in titles
+    assert sum(r.operations for r in op_rows(graph)) == sum(r.operations for r in plain)
+    fused = [node for node in graph.nodes if node.kind == "FusedConvolution"]
+    assert [parts_of(node) for node in fused] == [["Convolution", "relu"]] * len(fused)
+    assert fused
 
 
 def test_describe() -> None:

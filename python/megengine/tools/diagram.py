@@ -113,6 +113,9 @@ def _settings(node: GraphNode) -> list[str]:
     }
     if node.kind == "Elemwise":
         fields.pop("mode", None)
+    if parts_of(node):  # which are shown
+        for name in ("activation", "residual", "bias"):
+            fields.pop(name, None)
     # x_d, x_h, x_w are one setting. Where one of them is not as usual, all are shown.
     lines: dict[str, str] = {}
     for name in fields:
@@ -138,10 +141,19 @@ def short_text(value: Any) -> str:
 
 def parts_of(node: GraphNode) -> list[str]:
     """The ops that a fused op does one after the other; empty for any other op."""
-    program = node.fields.get("program")
-    if not isinstance(program, str):
+    fields = node.fields
+    if isinstance(fields.get("program"), str):
+        return [name.lower() for name in re.findall(r"=\s*(\w+)\(", fields["program"])]
+    if not node.kind.startswith("Fused") or "residual" not in fields:
         return []
-    return [name.lower() for name in re.findall(r"=\s*(\w+)\(", program)]
+    parts = [node.kind.removeprefix("Fused")]
+    if fields["residual"] == "BEFORE_ACTIVATION":
+        parts.append("add")
+    if fields["activation"] is not None:
+        parts.append(fields["activation"].lower())
+    if fields["residual"] == "AFTER_ACTIVATION":
+        parts.append("add")
+    return parts
 
 
 def op_name(node: GraphNode) -> str:

@@ -132,8 +132,9 @@ def operations(
     >>> operations("Linear", {}, [F.ones((2, 8)), F.ones((4, 8))], [F.ones((2, 4))])
     64
     """
-    if op in _RULES:
-        return _RULES[op](fields, inputs, outputs)
+    rule = _RULES.get(op.removeprefix("Fused"))
+    if rule is not None:
+        return rule(fields, inputs, outputs)
     if kind_of(op) in ("shape", "indexing", "source"):
         return 0
     return sum(_size(v) for v in outputs[:1])
@@ -156,12 +157,13 @@ def op_rows(graph: Graph) -> list[OpRow]:
     for node in graph.nodes:
         outputs = [values[i] for i in node.outputs]
         work = operations(node.kind, node.fields, [values[i] for i in node.inputs], outputs)
+        work += _size(outputs[0]) * max(len(parts_of(node)) - 1, 0)
         weights = {i for i in node.inputs if values[i].constant is not None} - counted
         counted |= weights
         row = [
             1,
             sum(_size(values[i]) for i in weights),
-            work * max(len(parts_of(node)), 1),
+            work,
             sum(_size(v) * v.dtype.itemsize for v in outputs),
         ]
         name = op_name(node)
