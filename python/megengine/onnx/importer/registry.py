@@ -10,9 +10,9 @@ An op is a function of its inputs with its attributes as keyword-only parameters
 
 Annotations say what a function wants, and it gets that: a ``Tensor``, an ``Array`` on the host,
 ``AnyTensor`` for either of them as it is, or a ``Value``, which may be a sequence or an optional
-without value too. An input with ``| None`` may be absent; ``*xs`` takes
-any number. A keyword without a default is an attribute that a node must have. A function whose
-first parameter is called ``ctx`` gets the :class:`Context` of the run.
+without value too. An input with a default may be absent; ``*xs`` takes any number. A keyword
+without a default is an attribute that a node must have; a ``Body`` is a graph that the node holds.
+A function whose first parameter is called ``ctx`` gets the :class:`Context` of the run.
 
 ``since`` is the version of the operator set from which on a function computes the op; a later
 registration of the same op takes over from its own version on. ``host`` registers the twin of a
@@ -63,12 +63,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @dataclass
 class Context:
-    """What a run knows: whether the module trains, and the node that is computed."""
+    """What a run knows: whether the module trains, and how many outputs the node has."""
 
     training: bool = False
-    node: str = ""
     n_outputs: int = 1
-    domains: dict[str, int] = field(default_factory=dict)
 
 
 class Signature:

@@ -25,40 +25,24 @@ def like(result: Any, x: Tensor) -> Tensor:
 # ---- one input ----------------------------------------------------------------------------------
 
 
-def _on_float(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    def run(x: Tensor) -> Tensor:
+# Files of the first operator sets say which inputs may be overwritten, as consumed_inputs; nothing
+# is, here.
+
+
+def _unary(
+    name: str, function: Callable[[Tensor], Tensor], on_array: Callable[[Array], Any] | None
+) -> None:
+    @op(name)
+    def run(x: Tensor, *, consumed_inputs: tuple[int, ...] = ()) -> Tensor:
         return like(function(x), x)
 
-    return run
+    if on_array is None:
+        return
 
-
-def _on_array(function: Callable[[Array], Any]) -> Callable[[Array], Array]:
-    def run(x: Array) -> Array:
+    @host(name)
+    def run_on_array(x: Array, *, consumed_inputs: tuple[int, ...] = ()) -> Array:
         with np.errstate(all="ignore"):
-            return np.asarray(function(x), dtype=x.dtype)
-
-    return run
-
-
-def _unary(name: str, function: Callable[[Tensor], Tensor], on_array: Any = None) -> None:
-    op(name)(_with_legacy(_on_float(function)))
-    if on_array is not None:
-        host(name)(_with_legacy_array(_on_array(on_array)))
-
-
-# Files of the first operator sets say which inputs may be overwritten; nothing is, here.
-def _with_legacy(function: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
-    def run(x: Tensor, *, consumed_inputs: tuple[int, ...] = ()) -> Tensor:
-        return function(x)
-
-    return run
-
-
-def _with_legacy_array(function: Callable[[Array], Array]) -> Callable[..., Array]:
-    def run(x: Array, *, consumed_inputs: tuple[int, ...] = ()) -> Array:
-        return function(x)
-
-    return run
+            return np.asarray(on_array(x), dtype=x.dtype)
 
 
 def _abs(x: Tensor) -> Tensor:

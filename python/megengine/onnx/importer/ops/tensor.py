@@ -108,7 +108,7 @@ def _text(value: Any) -> str:
 
 @op("Cast")
 def cast_by_name(x: AnyTensor, *, to: str) -> AnyTensor:
-    return cast_value(x, dtype_from_onnx(getattr(TensorProto, to)))
+    return cast_value(x, dtype_from_onnx(TensorProto.DataType.Value(to)))
 
 
 @op("Cast", since=6)
