@@ -153,9 +153,8 @@ class Fusion {
   // may be. order_ stays an order in which groups can run.
   void join(std::size_t maker, std::size_t user) {
     const std::size_t a = group_of_[maker], b = group_of_[user];
-    if (a == b || !small_enough(groups_[a], groups_[b])) return;
     const std::size_t first = groups_[a].place, last = groups_[b].place;
-    if (last - first > kReach) return;
+    if (a == b || last - first > kReach || !small_enough(groups_[a], groups_[b])) return;
     // What b needs of the groups in between; it goes in front. Where some of it needs a, a and b
     // cannot run as one.
     std::vector<bool> needed(last - first + 1);
