@@ -327,8 +327,9 @@ def test_preambles_that_lie() -> None:
 
 
 def test_other_files(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="was dumped by MegEngine, in a format of its own"):
-        load(io.BytesIO(b"L\x0b\0\0\x1c\0\0\0mgv2\x14\0 \0" * 9))
+    for start in (b"L\x0b\0\0\x1c\0\0\0mgv2\x14\0 \0", b"MGBC\0\0\0\0\0\0\0\0"):
+        with pytest.raises(ValueError, match="was dumped by MegEngine, in a format of its own"):
+            load(io.BytesIO(start * 9))
     with pytest.raises(ValueError, match=r"expected a file of trace\.dump, which begins with"):
         load(io.BytesIO(b"PK\3\4" * 30))
     with pytest.raises(ValueError, match="it ends after 0 bytes"):

@@ -380,7 +380,7 @@ def _reject_others(data: np.ndarray[Any, Any]) -> None:
     start = data[: len(MAGIC)].tobytes()
     if start == MAGIC:
         return
-    if data[8:12].tobytes() in _FOREIGN or start[:3] == b"mgb":
+    if data[8:12].tobytes() == b"mgv2" or start[:4] == b"MGBC":
         raise ValueError(
             "load: this file was dumped by MegEngine, in a format of its own. Load the model's "
             "code and weights (megengine.load reads its checkpoints), and dump it again with "
@@ -391,9 +391,6 @@ def _reject_others(data: np.ndarray[Any, Any]) -> None:
     raise ValueError(
         f"load: expected a file of trace.dump, which begins with {MAGIC!r}, got {start!r}"
     )
-
-
-_FOREIGN = (b"mgv2", b"mgb0")
 
 
 def _sections(data: np.ndarray[Any, Any]) -> tuple[bytes, int, int]:
