@@ -1,5 +1,7 @@
 #include "core/graph/program.h"
 
+#include <optional>
+
 #include <algorithm>
 
 #include "core/dispatch/dispatch.h"
@@ -140,6 +142,8 @@ Values Program::run_node(std::size_t n, std::vector<Value>& env, bool planned,
 
 std::vector<Value> Program::run(std::vector<Value>& env, Profile* profile) const {
   PauseGrad pause;  // tapes have recorded these ops as they were called
+  std::optional<PlannedRun> memory;
+  if (long_) memory.emplace(*memory_);
   env.resize(graph_.values.size());
   // Values may come in another memory format than they are expected in. What follows from them is
   // then found out anew.

@@ -1,10 +1,12 @@
 // A graph, ready to run: optimized, and with every value let go after its last use.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "core/graph/graph.h"
 #include "core/graph/profile.h"
+#include "core/runtime/memory_plan.h"
 
 namespace mge {
 
@@ -46,6 +48,7 @@ class Program {
   std::vector<Spec> expected_;    // by id
   std::vector<ValueId> outside_;  // that nodes take and which are no constants
   bool long_ = false;
+  std::unique_ptr<MemoryPlan> memory_ = std::make_unique<MemoryPlan>();
 };
 
 }  // namespace mge

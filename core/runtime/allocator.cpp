@@ -2,18 +2,22 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cstdlib>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "core/runtime/error.h"
 #include "core/runtime/file_memory.h"
+#include "core/runtime/memory_plan.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -23,6 +27,15 @@
 // size class, with no lock: an op on ten numbers spends nothing here. Large ones come from a shared
 // list ordered by size; a cached block serves a request that wastes at most a quarter of it.
 namespace mge {
+
+// The block of a planned run. It goes when the run is over and none of its parts is in use.
+struct MemoryArena {
+  char* data;
+  std::size_t bytes;
+  bool open = true;
+  std::vector<std::pair<std::size_t, std::size_t>> live;  // begin and end of the parts in use
+};
+
 namespace {
 
 constexpr std::size_t kAlign = 64;
@@ -180,10 +193,91 @@ void deallocate_small(void* data, std::size_t bytes) {
 class LargePool {
  public:
   void* allocate(std::size_t bytes) {
-    const std::size_t size = round_up(bytes);
     std::lock_guard lock(mutex_);
+    return allocate_locked(bytes);
+  }
+  void deallocate(void* data) {
+    std::lock_guard lock(mutex_);
+    if (const auto part = parts_.find(data); part != parts_.end()) [[unlikely]] {
+      return end_part(part);
+    }
+    deallocate_locked(data);
+  }
+
+  // ---- blocks of planned runs
+  MemoryArena* open_arena(std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    // What is cached has served runs without a plan; it need not be there beside the block.
+    if (!cached_block(round_up(bytes))) release_locked();
+    return new MemoryArena{static_cast<char*>(allocate_locked(bytes)), bytes, true, {}};
+  }
+  // Null where the place is in use.
+  void* begin_part(MemoryArena& arena, std::size_t offset, std::size_t bytes) {
+    const std::size_t end = offset + round_up(bytes);
+    std::lock_guard lock(mutex_);
+    for (const auto& [first, last] : arena.live) {
+      if (first < end && offset < last) return nullptr;
+    }
+    arena.live.emplace_back(offset, end);
+    char* const p = arena.data + offset;
+    parts_.emplace(p, &arena);
+    expose(p, bytes, end - offset);
+    return p;
+  }
+  // Whether nothing of it is in use any more.
+  bool close_arena(MemoryArena* arena) {
+    std::lock_guard lock(mutex_);
+    arena->open = false;
+    const bool over = arena->live.empty();
+    if (over) end_arena(arena);
+    return over;
+  }
+  static std::size_t rounded(std::size_t bytes) { return round_up(bytes); }
+
+  void release() {
+    std::lock_guard lock(mutex_);
+    release_locked();
+  }
+  MemoryStats stats() {
+    std::lock_guard lock(mutex_);
+    return {allocated_, allocated_ + cached_, max_allocated_, max_reserved_};
+  }
+  void reset_max() {
+    std::lock_guard lock(mutex_);
+    max_allocated_ = allocated_;
+    max_reserved_ = allocated_ + cached_;
+  }
+
+ private:
+  using Free = std::multimap<std::size_t, void*>;
+
+  // A cached block that serves `size`, if there is one.
+  std::optional<Free::iterator> cached_block(std::size_t size) {
+    const auto it = free_.lower_bound(size);
+    if (it == free_.end() || it->first > size + size / 4) return std::nullopt;
+    return it;
+  }
+  void end_part(std::unordered_map<void*, MemoryArena*>::iterator part) {
+    MemoryArena* const arena = part->second;
+    const auto offset = static_cast<std::size_t>(static_cast<char*>(part->first) - arena->data);
+    const auto at = std::find_if(arena->live.begin(), arena->live.end(),
+                                 [&](const auto& range) { return range.first == offset; });
+    hide(part->first, at->second - at->first);
+    *at = arena->live.back();
+    arena->live.pop_back();
+    parts_.erase(part);
+    if (!arena->open && arena->live.empty()) end_arena(arena);
+  }
+  void end_arena(MemoryArena* arena) {
+    deallocate_locked(arena->data);
+    delete arena;
+  }
+
+  void* allocate_locked(std::size_t bytes) {
+    const std::size_t size = round_up(bytes);
     void* p = nullptr;
-    if (auto it = free_.lower_bound(size); it != free_.end() && it->first <= size + size / 4) {
+    if (const auto cached = cached_block(size)) {
+      const auto it = *cached;
       p = it->second;
       expose(p, bytes, it->first);
       live_.emplace(p, it->first);
@@ -208,8 +302,7 @@ class LargePool {
     max_reserved_ = std::max(max_reserved_, allocated_ + cached_);
     return p;
   }
-  void deallocate(void* data) {
-    std::lock_guard lock(mutex_);
+  void deallocate_locked(void* data) {
     auto it = live_.find(data);
     const std::size_t size = it->second;
     live_.erase(it);
@@ -222,21 +315,7 @@ class LargePool {
     free_.emplace(size, data);
     hide(data, size);
   }
-  void release() {
-    std::lock_guard lock(mutex_);
-    release_locked();
-  }
-  MemoryStats stats() {
-    std::lock_guard lock(mutex_);
-    return {allocated_, allocated_ + cached_, max_allocated_, max_reserved_};
-  }
-  void reset_max() {
-    std::lock_guard lock(mutex_);
-    max_allocated_ = allocated_;
-    max_reserved_ = allocated_ + cached_;
-  }
 
- private:
   static constexpr std::size_t kKeep = std::size_t{64} << 20;
 
   // Large blocks begin at a huge page, so that the kernel backs most of them without a fault for
@@ -280,8 +359,9 @@ class LargePool {
   }
 
   std::mutex mutex_;
-  std::multimap<std::size_t, void*> free_;
+  Free free_;
   std::unordered_map<void*, std::size_t> live_;
+  std::unordered_map<void*, MemoryArena*> parts_;  // of the blocks of planned runs
   std::size_t allocated_ = 0, cached_ = 0, max_allocated_ = 0, max_reserved_ = 0;
 };
 LargePool& large_pool() {
@@ -289,12 +369,124 @@ LargePool& large_pool() {
   return *pool;
 }
 
+thread_local constinit PlannedRun* t_run = nullptr;
+
 }  // namespace
+
+// ---- planned runs
+// ----------------------------------------------------------------------------------------
+
+PlannedRun::PlannedRun(MemoryPlan& plan)
+    : plan_(plan), outer_(t_run), exceptions_(std::uncaught_exceptions()) {
+  {
+    const std::lock_guard lock(plan.lock_);
+    if (plan.places_) {
+      mode_ = Mode::planned;
+      places_ = plan.places_;
+    } else if (!plan.watched_ && plan.failed_ < MemoryPlan::kMostTries) {
+      mode_ = Mode::watching;
+      plan.watched_ = true;
+    }
+  }
+  if (mode_ == Mode::planned && places_->bytes > 0) {
+    try {
+      arena_ = large_pool().open_arena(places_->bytes);
+    } catch (const Error&) {  // there may be room for the buffers one by one
+      mode_ = Mode::off;
+      places_ = nullptr;
+    }
+  }
+  t_run = this;
+}
+
+PlannedRun::~PlannedRun() {
+  t_run = outer_;
+  if (arena_ && !large_pool().close_arena(arena_)) fits_ = false;
+  if (!places_ && mode_ != Mode::watching) return;
+  const bool failed = std::uncaught_exceptions() > exceptions_;
+  std::shared_ptr<const MemoryPlan::Places> places;
+  if (mode_ == Mode::watching && !failed) {
+    places = std::make_shared<const MemoryPlan::Places>(arrange(buffers_));
+  }
+  const std::lock_guard lock(plan_.lock_);
+  if (mode_ == Mode::watching) {
+    plan_.watched_ = false;
+    if (places) plan_.places_ = std::move(places);
+  } else if (!failed && plan_.places_ == places_ && (!fits_ || next_ != places_->places.size())) {
+    plan_.places_ = nullptr;
+    ++plan_.failed_;
+  }
+}
+
+void* PlannedRun::allocate(std::size_t bytes) {
+  if (mode_ == Mode::planned && fits_) {
+    const std::size_t i = next_++;
+    fits_ = i < places_->places.size() && places_->places[i].bytes == LargePool::rounded(bytes);
+    if (fits_ && places_->places[i].offset != MemoryPlan::kElsewhere) {
+      if (void* p = large_pool().begin_part(*arena_, places_->places[i].offset, bytes)) return p;
+      fits_ = false;
+    }
+  }
+  void* const p = large_pool().allocate(bytes);
+  if (mode_ == Mode::watching) {
+    by_data_[p] = buffers_.size();
+    buffers_.push_back({LargePool::rounded(bytes), time_++, MemoryPlan::kElsewhere});
+  }
+  return p;
+}
+
+void PlannedRun::freed(void* data) {
+  if (mode_ != Mode::watching) return;
+  const auto it = by_data_.find(data);
+  if (it == by_data_.end()) return;
+  buffers_[it->second].end = time_++;
+  by_data_.erase(it);
+}
+
+// The largest first, each into the smallest gap that it fits among those that are there with it.
+MemoryPlan::Places PlannedRun::arrange(const std::vector<Buffer>& buffers) {
+  MemoryPlan::Places out;
+  std::vector<std::size_t> order;
+  for (const Buffer& b : buffers) {
+    if (b.end != MemoryPlan::kElsewhere) order.push_back(out.places.size());
+    out.places.push_back({b.bytes, MemoryPlan::kElsewhere});
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return buffers[a].bytes > buffers[b].bytes;
+  });
+  std::vector<std::size_t> placed;
+  std::vector<std::pair<std::size_t, std::size_t>> taken;
+  for (const std::size_t i : order) {
+    const Buffer& b = buffers[i];
+    taken.clear();
+    for (const std::size_t other : placed) {
+      if (buffers[other].begin < b.end && b.begin < buffers[other].end) {
+        const std::size_t first = out.places[other].offset;
+        taken.emplace_back(first, first + buffers[other].bytes);
+      }
+    }
+    std::sort(taken.begin(), taken.end());
+    std::size_t end = 0, best = MemoryPlan::kElsewhere, smallest = MemoryPlan::kElsewhere;
+    for (const auto& [first, last] : taken) {
+      if (first >= end + b.bytes && first - end < smallest) {
+        best = end;
+        smallest = first - end;
+      }
+      end = std::max(end, last);
+    }
+    out.places[i].offset = best == MemoryPlan::kElsewhere ? end : best;
+    out.bytes = std::max(out.bytes, out.places[i].offset + b.bytes);
+    placed.push_back(i);
+  }
+  return out;
+}
 
 void* allocate(std::size_t bytes) {
   if (bytes <= kSmallLimit) [[likely]]
     return allocate_small(bytes);
   if (bytes > kLargest) out_of_memory(bytes);
+  if (t_run) [[unlikely]]
+    return t_run->allocate(bytes);
   return large_pool().allocate(bytes);
 }
 
@@ -302,6 +494,8 @@ void deallocate(void* data, std::size_t bytes) noexcept {
   if (!data) return;
   if (bytes <= kSmallLimit) [[likely]]
     return deallocate_small(data, bytes);
+  if (t_run) [[unlikely]]
+    t_run->freed(data);
   large_pool().deallocate(data);
 }
 

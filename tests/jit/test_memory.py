@@ -134,7 +134,7 @@ def test_training_is_the_same_in_less_memory(make: Callable[[], M.Module], optim
     got, traced_peak = train(True)
     for g, w in zip(got, want, strict=True):
         assert_same(g, w)
-    assert traced_peak <= 0.9 * plain_peak
+    assert traced_peak <= 0.95 * plain_peak
 
 
 def test_values_are_computed_twice_and_random_numbers_are_not() -> None:
@@ -279,15 +279,15 @@ def test_results_are_not_written_over() -> None:
     def reference(x: Array) -> list[Array]:
         a = x * 2
         b = np.exp(a) + 1
-        return [a.reshape(-1)[3:9], b, b.T, b.sum(0), b[:, :3], b[:, 3:], a + b]
+        return [a.reshape(-1)[3:9], b, b.T, b.sum(0), b[:, :192], b[:, 192:], a + b]
 
     held: list[tuple[list[mge.Tensor], Array]] = []
     for i in range(6):
-        x = np.random.default_rng(i).standard_normal((4, 6)).astype("float32")
+        x = np.random.default_rng(i).standard_normal((256, 384)).astype("float32")
         held.append((f(mge.tensor(x)), x))
     for results, x in held:
         for got, want in zip(results, reference(x), strict=True):
-            np.testing.assert_allclose(got.numpy(), want, rtol=1e-5)
+            np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-5)
 
 
 def test_views_and_writes_in_place() -> None:
@@ -316,8 +316,49 @@ def test_shapes_by_contents_between_stretches() -> None:
 
     traced = trace(f)
     for i in range(6):
-        x = mge.tensor(np.random.default_rng(i).standard_normal((4, 8)).astype("float32"))
+        x = mge.tensor(np.random.default_rng(i).standard_normal((256, 256)).astype("float32"))
         np.testing.assert_array_equal(traced(x).numpy(), f(x).numpy())
+
+
+def test_later_runs_take_one_block_of_memory() -> None:
+    """As large as what is there at once, not as all buffers together."""
+
+    @trace
+    def f(x: mge.Tensor) -> mge.Tensor:
+        for _ in range(20):
+            x = F.tanh(F.matmul(x, x)) * 0.1
+        return F.sum(x)
+
+    x = mge.tensor(np.random.default_rng(0).standard_normal((256, 256)).astype("float32"))
+    want = f(x).item()
+    for _ in range(3):
+        assert f(x).item() == want
+    device.coalesce_free_memory()
+    device.reset_max_memory_stats()
+    before = device.get_reserved_memory()
+    for _ in range(3):
+        assert f(x).item() == want
+    assert device.get_max_reserved_memory() - before <= 4 * 256 * 256 * 4
+
+
+def test_a_plan_that_does_not_fit_changes_no_value() -> None:
+    """Whether a buffer is written in place depends on who else holds it: runs differ."""
+
+    @trace
+    def f(x: mge.Tensor, scale: mge.Tensor) -> mge.Tensor:
+        x = x * scale
+        y = F.exp(x)
+        return F.sum(y * x - F.tanh(y), axis=1) + F.matmul(y, x)[0]
+
+    for i in range(12):
+        x = np.random.default_rng(i).standard_normal((300, 300)).astype("float32")
+        held = mge.tensor(x)
+        given = held if i % 3 else mge.tensor(x)
+        got = f(given if i % 2 else mge.tensor(x), mge.tensor(1.0)).numpy()
+        y = np.exp(x)
+        want = (y * x - np.tanh(y)).sum(1) + (y @ x)[0]
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
+        np.testing.assert_array_equal(held.numpy(), x)
 
 
 def test_threads_run_one_function_at_once() -> None:
