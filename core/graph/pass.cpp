@@ -26,6 +26,7 @@ constexpr Pass kPasses[] = {
     // After the merging, which would undo it; before updates, so that they wait for all readers.
     {"recompute_cheap_values", recompute_cheap_values},
     {"update_early", update_early},
+    {"let_go_of_unused_constants", let_go_of_unused_constants},
 };
 
 }  // namespace

@@ -38,6 +38,8 @@ void fuse_elementwise(Graph& graph);
 void recompute_cheap_values(Graph& graph);
 // Steps of optimizers run as soon as their gradients are there.
 void update_early(Graph& graph);
+// Contents that no node takes any more, such as weights that others were made of, are not kept.
+void let_go_of_unused_constants(Graph& graph);
 
 // All of them, in order.
 void optimize(Graph& graph);

@@ -267,6 +267,12 @@ def test_constants() -> None:
     assert kinds(lambda x: F.matmul(x, F.exp(w) / F.sum(w * w)), data(2, 4)) == ["MatrixMul"]
 
 
+def test_weights_that_others_are_made_of_are_let_go() -> None:
+    net = evaluated(M.Sequential(M.Conv2d(2, 3, 3), M.BatchNorm2d(3)))
+    values = record(net, data(1, 2, 5, 5)).compile().optimized().values
+    assert sum(v.constant is not None for v in values) == 2  # a weight and a bias
+
+
 def test_large_results_are_made_anew() -> None:
     row = data(1, 2048)
     f = lambda x: F.broadcast_to(row, (512, 2048)) * 1.5 + x  # noqa: E731

@@ -21,4 +21,15 @@ void remove_dead_code(Graph& graph) {
   graph.nodes = std::move(kept);
 }
 
+void let_go_of_unused_constants(Graph& graph) {
+  std::vector<bool> used(graph.values.size());
+  for (const Graph::Node& node : graph.nodes) {
+    for (const ValueId id : node.in) used[id] = true;
+  }
+  for (const ValueId id : graph.outputs) used[id] = true;
+  for (std::size_t id = 0; id < used.size(); ++id) {
+    if (!used[id]) graph.values[id].constant = {};
+  }
+}
+
 }  // namespace mge
