@@ -201,6 +201,20 @@ def test_inputs_in_other_layouts() -> None:
     kinds(lambda x, z: F.relu(net(x) + z), x, F.transpose(x, (0, 1, 2, 3)))
 
 
+@pytest.mark.parametrize("channels", [1, 16])
+def test_relu_of_nan_and_of_negative_numbers(channels: int) -> None:
+    """NaN stays, and zeros have no sign, as without tracing."""
+    conv = M.Conv2d(channels, channels, 1, groups=channels, bias=False)
+    conv.weight[...] = F.ones(conv.weight.shape)
+    row = T(np.float32([-2, -0.0, 0, 3, -1e-30, np.nan, np.inf]))
+    program = record(lambda x: F.relu(conv(x)), F.broadcast_to(row, (1, channels, 1, 7))).compile()
+    assert [n.kind for n in program.optimized().nodes] == ["FusedConvolution"]
+    got = program(F.broadcast_to(row, (1, channels, 1, 7)))[0].numpy()
+    want = np.broadcast_to(np.float32([0, 0, 0, 3, 0, np.nan, np.inf]), got.shape)
+    np.testing.assert_array_equal(got, want)
+    assert not np.signbit(got[want == 0]).any()
+
+
 def test_an_infinite_bound() -> None:
     conv = evaluated(M.Conv2d(2, 3, 3))
     assert kinds(lambda x: F.clip(conv(x), lower=-0.1), data(1, 2, 5, 5)) == ["FusedConvolution"]

@@ -174,7 +174,7 @@ std::optional<Eltwise> eltwise_of(ElementMode mode, float alpha, float beta) {
   using dnnl::algorithm;
   switch (mode) {
     case ElementMode::RELU:
-      // x * clip(huge * x, 0, 1): oneDNN's own makes 0 of NaN.
+      // x * clip(huge * x, 0, 1): oneDNN's own makes 0 of NaN. Minus infinity gives NaN here.
       return Eltwise{algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0};
     case ElementMode::PRELU:
       return Eltwise{algorithm::eltwise_relu, alpha, 0};
@@ -207,6 +207,10 @@ dnnl::primitive_attr attributes(const PostOps& post = {}) {
   if (post.activation) {
     const Eltwise e = *eltwise_of(*post.activation, post.alpha, post.beta);
     ops.append_eltwise(e.algorithm, e.alpha, e.beta);
+    // Adding 0 makes 0 of the -0 that ReLU gives so.
+    if (post.activation == ElementMode::RELU && post.scale == 1 && post.shift == 0) {
+      ops.append_eltwise(dnnl::algorithm::eltwise_linear, 1, 0);
+    }
   }
   if (post.scale != 1 || post.shift != 0) {
     ops.append_eltwise(dnnl::algorithm::eltwise_linear, post.scale, post.shift);
