@@ -1,3 +1,4 @@
+#include "bindings/exchange.h"
 #include "bindings/symbol.h"
 #include "bindings/tensor.h"
 
@@ -12,6 +13,7 @@ NB_MODULE(_core, m) {
   bind_trace(m);
   bind_convert(m);
   bind_tensor(m);
+  bind_exchange(m);
   bind_ops(m);
   bind_shape(m);
   bind_indexing(m);

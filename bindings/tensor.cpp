@@ -2,6 +2,7 @@
 // their own.
 #include "bindings/tensor.h"
 
+#include "bindings/exchange.h"
 #include "bindings/symbol.h"
 #include "core/dispatch/dispatch.h"
 #include "core/kernels/cpu/copy.h"
@@ -106,6 +107,8 @@ void bind_tensor(nb::module_& m) {
   slots.push_back({Py_mp_length, reinterpret_cast<void*>(length)});
   slots.push_back({Py_mp_subscript, reinterpret_cast<void*>(tensor_getitem)});
   slots.push_back({Py_mp_ass_subscript, reinterpret_cast<void*>(tensor_setitem)});
+  slots.push_back({Py_bf_getbuffer, reinterpret_cast<void*>(tensor_get_buffer)});
+  slots.push_back({Py_bf_releasebuffer, reinterpret_cast<void*>(tensor_release_buffer)});
   slots.push_back({0, nullptr});
 
   nb::class_<PyTensor> cls(m, "Tensor", nb::type_slots(slots.data()));

@@ -4,6 +4,8 @@
 #include <limits>
 #include <new>
 
+#include "core/tensor/borrowed.h"
+
 namespace mge {
 
 Ref<Storage> Storage::create(std::size_t bytes) {
@@ -25,6 +27,8 @@ void Storage::destroy(Storage* s) noexcept {
 }
 
 void ValueImpl::destroy(ValueImpl* v) noexcept {
+  if (v->storage && v->storage->bytes() == 0) [[unlikely]]
+    detail::drop_borrowed(std::move(v->storage));
   v->~ValueImpl();
   deallocate(v, sizeof(ValueImpl));
 }

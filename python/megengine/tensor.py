@@ -129,6 +129,41 @@ class Tensor(_core.Tensor, ArrayMethodMixin):
         memo[id(self)] = out
         return out
 
+    def __dlpack__(
+        self,
+        stream: None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule: the same memory, marked as read-only, for DLPack 1.0 and later.
+
+        Consumers of before that cannot be told, and get a copy.
+
+        Raises:
+            BufferError: for a device other than the CPU, and where ``copy=False`` cannot be.
+            ValueError: for a stream.
+
+        >>> import megengine as mge
+        >>> import numpy as np
+        >>> np.from_dlpack(mge.tensor([1.0, 2.0]))
+        array([1., 2.], dtype=float32)
+        """
+        if stream is not None:
+            raise ValueError(
+                f"__dlpack__: expected stream=None, since the CPU has no streams; got {stream}"
+            )
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(
+                f"__dlpack__: expected dl_device=(1, 0), the CPU, got {tuple(dl_device)}"
+            )
+        versioned = max_version is not None and max_version[0] >= 1
+        return _core.to_dlpack(self, versioned, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's name of the device: (1, 0), the CPU."""
+        return 1, 0
+
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         # A call of the class, which the reference's unpickler understands too.
         array = np.asarray(self.numpy(), order="C")
