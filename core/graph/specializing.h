@@ -24,7 +24,7 @@ class SpecializingProgram {
   const Graph& graph() const { return general_.graph(); }
 
  private:
-  static constexpr std::uint64_t kFirstPatience = 3;
+  static constexpr std::uint64_t kFirstPatience = 2;
 
   // The program for certain values, which it holds: they stay what they are for as long.
   struct Special {

@@ -6,6 +6,7 @@
 
 #include "core/dispatch/dispatch.h"
 #include "core/graph/symbol.h"
+#include "core/ops/creation/creation.h"
 #include "core/ops/shape/shape.h"
 
 namespace mge {
@@ -98,6 +99,11 @@ class Verifier {
         out = type.infer(*node.op, in);
       } else if (is_view(node)) {
         out = viewed(node, in);
+      } else if (&type == &op_type<Fill>() && in.empty()) {
+        const Fill& fill = detail::attrs<Fill>(*node.op);
+        out.push_back(Spec(fill.dtype, fill.shape));
+      } else if (&type == &op_type<FillLike>() && in.size() == 1) {
+        out.push_back(in[0]);
       } else {
         return;
       }

@@ -291,9 +291,11 @@ def test_verifier() -> None:
         ("Reshape(shape=(4,))(%0) : float32 (4,)", "Reshape"),
         ("Split(axis=1, sizes=(1, 2))(%0) : float32 (2, 1)", "2 outputs, and the graph 1"),
         ("Broadcast(shape=(2, 2, 3))(%0) : float32 (2, 2, 2)", "%1 is float32 (2, 2, 3)"),
+        ("Fill(shape=(2147483648, 1))() : float32 (2, 1)", "%1 is float32 (2147483648, 1)"),
+        ("FillLike(value=1.0)(%0) : float32 (2, 2)", "%1 is float32 (2, 3)"),
     ],
 )
-def test_views_are_verified(node: str, message: str) -> None:
+def test_views_and_fills_are_verified(node: str, message: str) -> None:
     """Passes compute with what views do."""
     with pytest.raises(ValueError, match=r"^graph: after parsing: ") as error:
         Graph.parse(f"%0 = input : float32 (2, 3)\n%1 = {node}\nreturn %1")
