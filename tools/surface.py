@@ -22,6 +22,7 @@ DATA = pathlib.Path(__file__).parents[1] / "tests" / "project"
 
 MODULES = [
     "megengine",
+    "megengine.array_api",
     "megengine.autodiff",
     "megengine.config",
     "megengine.core.ops.builtin",
@@ -55,6 +56,7 @@ MODULES = [
     "megengine.random",
     "megengine.serialization",
     "megengine.tensor",
+    "megengine.utils.dlpack",
     "megengine.utils.max_recursion_limit",
     "megengine.utils.module_stats",
     "megengine.utils.tuple_function",

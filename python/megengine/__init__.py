@@ -17,6 +17,7 @@ if "OMP_WAIT_POLICY" not in _os.environ:
 from . import version  # isort: skip
 from .tensor import Parameter, Tensor, tensor  # isort: skip
 from . import (
+    array_api,
     autodiff,
     config,
     core,
@@ -63,6 +64,7 @@ __all__ = [
     "Parameter",
     "Tensor",
     "__version__",
+    "array_api",
     "autodiff",
     "check_misc",
     "coalesce_free_memory",

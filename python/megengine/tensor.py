@@ -129,6 +129,23 @@ class Tensor(_core.Tensor, ArrayMethodMixin):
         memo[id(self)] = out
         return out
 
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the Python array API standard: :mod:`megengine.array_api`.
+
+        Operators between Tensors keep MegEngine's promotion; the functions follow the standard.
+
+        Raises:
+            ValueError: for another version of the standard than 2021.12 to 2024.12.
+        """
+        from . import array_api  # it needs this class
+
+        known = ("2021.12", "2022.12", "2023.12", "2024.12")
+        if api_version is not None and api_version not in known:
+            raise ValueError(
+                f"__array_namespace__: expected one of {', '.join(known)}, got {api_version!r}"
+            )
+        return array_api
+
     def __dlpack__(
         self,
         stream: None = None,

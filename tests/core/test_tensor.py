@@ -87,7 +87,7 @@ def test_numpy_protocols():
     t = T([[1.0, 4.0]])
     assert np.asarray(t).dtype == np.float32
     assert np.array(t, dtype="float64", copy=True).dtype == np.float64
-    with pytest.raises(ValueError, match="without a copy"):
+    with pytest.raises(ValueError, match="copy"):
         np.asarray(t, dtype="float64", copy=False)
     assert isinstance(np.sqrt(t), Tensor)
     np.testing.assert_array_equal(np.sqrt(t).numpy(), [[1.0, 2.0]])

@@ -1,0 +1,64 @@
+"""The Python array API standard, version 2024.12, for Tensors.
+
+Programs written for any array library ask ``x.__array_namespace__()`` for it. The functions follow
+the standard: its names, positional and keyword arguments, promotion of dtypes and errors, which in
+places differ from those of :mod:`megengine.functional`. Without a dtype numbers are float32, int32
+and complex64. uint32 and uint64, and the extensions fft and linalg, are not there.
+
+>>> import megengine.array_api as xp
+>>> x = xp.asarray([[1, 2], [3, 4]])
+>>> xp.sum(x, axis=0)
+Tensor([4 6], dtype=int32, device=xpux:0)
+"""
+
+from __future__ import annotations
+
+import math as _math
+from typing import Any as _Any
+
+from . import (
+    creation,
+    data_types,
+    elementwise,
+    info,
+    linear_algebra,
+    manipulation,
+    searching,
+    statistical,
+)
+from .creation import *
+from .data_types import *
+from .elementwise import *
+from .info import __array_namespace_info__
+from .linear_algebra import *
+from .manipulation import *
+from .searching import *
+from .statistical import *
+
+__array_api_version__ = "2024.12"
+e, inf, nan, pi, newaxis = _math.e, _math.inf, _math.nan, _math.pi, None
+
+__all__ = [
+    "__array_api_version__",
+    "__array_namespace_info__",
+    "e",
+    "inf",
+    "nan",
+    "newaxis",
+    "pi",
+]
+__all__ += creation.__all__ + data_types.__all__ + elementwise.__all__ + linear_algebra.__all__
+__all__ += manipulation.__all__ + searching.__all__ + statistical.__all__
+
+_ABSENT = {
+    "uint32": "Tensors have unsigned integers of up to 16 bits; use int64",
+    "uint64": "Tensors have unsigned integers of up to 16 bits; use int64",
+    "fft": "the extension is not supported; NumPy's fft takes Tensors",
+    "linalg": "the extension is not supported; megengine.functional has matinv, svd and norm",
+}
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _ABSENT:
+        raise AttributeError(f"megengine.array_api.{name}: {_ABSENT[name]}")
+    raise AttributeError(f"module 'megengine.array_api' has no attribute {name!r}")
