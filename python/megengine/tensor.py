@@ -94,6 +94,33 @@ class Tensor(_core.Tensor, ArrayMethodMixin):
         """
         return self._moved(device)
 
+    def to_device(self, device: Any, /, *, stream: None = None) -> Tensor:
+        """:meth:`to`, by the name that the array API standard gives it.
+
+        Raises:
+            ValueError: for a stream, which the CPU does not have.
+        """
+        if stream is not None:
+            raise ValueError(
+                f"to_device: expected stream=None, since the CPU has no streams; got {stream}"
+            )
+        return self.to(device)
+
+    @property
+    def mT(self) -> Tensor:
+        """The tensor with its last two axes swapped.
+
+        Raises:
+            ValueError: for fewer than two axes.
+
+        >>> import megengine as mge
+        >>> mge.tensor([[[1, 2]]]).mT.shape
+        (1, 2, 1)
+        """
+        if self.ndim < 2:
+            raise ValueError(f"mT: expected at least two axes, got shape {self.shape}")
+        return functional.swapaxes(self, -1, -2)
+
     def set_value(self, value: Any) -> None:
         """Puts another value, of any shape, into this tensor."""
         self._reset(value)

@@ -42,6 +42,8 @@ ELSEWHERE: dict[str, str] = {
     "F.rot90": "tests/ops/cases/sampling.py",
     "F.rotate": "tests/ops/test_sampling.py",
     "Tensor.__array_namespace__": "tests/exchange/test_array_api.py",
+    "Tensor.mT": "tests/exchange/test_array_api.py",
+    "Tensor.to_device": "tests/exchange/test_array_api.py",
     "Tensor.__dlpack__": "tests/exchange/test_dlpack.py",
     "Tensor.__dlpack_device__": "tests/exchange/test_dlpack.py",
     "F.scaled_dot_product_attention": "tests/ops/cases/attention.py",

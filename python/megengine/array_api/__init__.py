@@ -3,7 +3,7 @@
 Programs written for any array library ask ``x.__array_namespace__()`` for it. The functions follow
 the standard: its names, positional and keyword arguments, promotion of dtypes and errors, which in
 places differ from those of :mod:`megengine.functional`. Without a dtype numbers are float32, int32
-and complex64. uint32 and uint64, and the extensions fft and linalg, are not there.
+and complex64. uint32 and uint64, and the extension fft, are not there.
 
 >>> import megengine.array_api as xp
 >>> x = xp.asarray([[1, 2], [3, 4]])
@@ -21,6 +21,7 @@ from . import (
     data_types,
     elementwise,
     info,
+    linalg,
     linear_algebra,
     manipulation,
     searching,
@@ -43,6 +44,7 @@ __all__ = [
     "__array_namespace_info__",
     "e",
     "inf",
+    "linalg",
     "nan",
     "newaxis",
     "pi",
@@ -54,7 +56,6 @@ _ABSENT = {
     "uint32": "Tensors have unsigned integers of up to 16 bits; use int64",
     "uint64": "Tensors have unsigned integers of up to 16 bits; use int64",
     "fft": "the extension is not supported; NumPy's fft takes Tensors",
-    "linalg": "the extension is not supported; megengine.functional has matinv, svd and norm",
 }
 
 

@@ -12,7 +12,6 @@ from ..tensor import Tensor
 
 Number = bool | int | float | complex
 
-_KINDS = {bool: "b", int: "iu", float: "f", complex: "c"}
 # The kinds of dtypes beside which a Python number may stand.
 _BESIDE = {bool: "b", int: "iufcV", float: "fcV", complex: "c"}
 
@@ -55,6 +54,8 @@ def promoted(op: str, *operands: Any, kinds: str = "biufc") -> list[Tensor]:
         raise TypeError(f"{op}: expected a Tensor among the operands")
     expect(op, *tensors, kinds=kinds)
     dtype = promoted_dtype(op, *(x.dtype for x in tensors))
+    if kind(dtype) == "f" and "c" in kinds and any(type(x) is complex for x in operands):
+        dtype = np.result_type(dtype, np.complex64)
     out = []
     for x in operands:
         if isinstance(x, Tensor):
