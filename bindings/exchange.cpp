@@ -250,7 +250,10 @@ nb::object to_dlpack(nb::handle tensor, bool versioned, std::optional<bool> copy
         "__dlpack__: a Tensor's memory is read-only, which capsules before DLPack 1.0 cannot say; "
         "ask for max_version=(1, 0), or allow a copy");
   }
-  const bool copies = copy.value_or(!versioned);
+  // PyTorch takes no axes that run backwards.
+  bool reversed = false;
+  for (const std::int64_t stride : v.strides()) reversed |= stride < 0;
+  const bool copies = copy.value_or(!versioned || reversed);
   if (copies) v = copied(v);
   // A copy is the consumer's own, which it may write to.
   return versioned ? give<ManagedVersioned>(std::move(v), copies ? kCopied : kReadOnly)

@@ -105,6 +105,14 @@ def test_tensor_views_are_given_with_their_strides():
     np.testing.assert_array_equal(given, x.numpy()[1:, ::2])
 
 
+def test_axes_that_run_backwards_are_given_as_a_copy():
+    view = mge.tensor([1.0, 2.0])[::-1]
+    given = np.from_dlpack(view)
+    assert given.strides == (4,)
+    assert given.tolist() == [2, 1]
+    assert np.from_dlpack(view, copy=False).strides == (-4,)
+
+
 def test_the_producer_is_freed_with_the_last_view():
     array, alive = watched((4, 6))
     x = from_dlpack(array)
