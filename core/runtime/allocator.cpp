@@ -285,6 +285,8 @@ class LargePool {
       allocated_ += it->first;
       free_.erase(it);
     } else {
+      const std::size_t held = allocated_ + cached_ + size;
+      if (held > std::max(kThrifty, max_allocated_ + max_allocated_ / 16)) release_instead(size);
       p = map(size);
       if (!p) {
         release_locked();
@@ -317,6 +319,9 @@ class LargePool {
   }
 
   static constexpr std::size_t kKeep = std::size_t{64} << 20;
+  // Beyond this much, and a sixteenth more than what was ever in use at once, a new block takes the
+  // place of cached ones: there memory is dearer than the faults of its pages.
+  static constexpr std::size_t kThrifty = std::size_t{2} << 30;
 
   // Large blocks begin at a huge page, so that the kernel backs most of them without a fault for
   // every 4 KB. They do not end at one: the activations of a network are a few MB each, and a huge
@@ -350,6 +355,18 @@ class LargePool {
       std::free(p);
     } else {
       munmap(p, size);
+    }
+  }
+  // Gives back cached blocks that do not serve, of `size` in all if there are so many: the next
+  // larger one, or the largest.
+  void release_instead(std::size_t size) {
+    for (std::size_t given = 0; given < size && !free_.empty();) {
+      auto it = free_.lower_bound(size - given);
+      if (it == free_.end()) --it;
+      given += it->first;
+      cached_ -= it->first;
+      unmap(it->second, it->first);
+      free_.erase(it);
     }
   }
   void release_locked() {
