@@ -67,8 +67,8 @@ def _dump(obj: Any, file: IO[bytes], pickle_module: Any, protocol: int) -> None:
         pickle_module.dump(obj, file, protocol)
 
 
-def _sync_directory(directory: str) -> None:
-    # A rename is in the directory's own contents, which is not yet on disk either.
+def sync_directory(directory: str | os.PathLike[str]) -> None:
+    """Has the renames in a directory on disk: they are in its own contents."""
     if os.name == "posix":
         descriptor = os.open(directory, os.O_RDONLY)
         try:
@@ -125,7 +125,7 @@ def write_aside(path: str, write: Callable[[IO[bytes]], None]) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.remove(aside)
         raise
-    _sync_directory(directory)
+    sync_directory(directory)
     _remove_stale(directory, name)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from ...serialization import sync_directory
 from .model import Model
 
 
@@ -45,7 +46,7 @@ def write(model: Model, path: Path, compare: Callable[[Path], None] | None) -> N
                 with file.open("rb") as stream:
                     os.fsync(stream.fileno())
                 file.replace(directory / file.name)
-    _sync_directory(directory)
+    sync_directory(directory)
 
 
 def _write_data(path: Path, outside: Sequence[tuple[int, np.ndarray[Any, Any]]]) -> None:
@@ -54,12 +55,3 @@ def _write_data(path: Path, outside: Sequence[tuple[int, np.ndarray[Any, Any]]])
             stream.seek(begin)
             # As bytes: not every dtype of ours is one that a buffer can have.
             stream.write(np.ascontiguousarray(array).reshape(-1).view("uint8").data)
-
-
-def _sync_directory(directory: Path) -> None:
-    if os.name == "posix":
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
