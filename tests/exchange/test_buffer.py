@@ -8,21 +8,7 @@ import numpy as np
 import pytest
 
 import megengine as mge
-
-DTYPES = [
-    "bool",
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-    "int32",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-]
+from tests.exchange import DTYPES
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -12,21 +12,7 @@ import pytest
 import megengine as mge
 import megengine.functional as F
 from megengine.utils.dlpack import from_dlpack, to_dlpack
-
-DTYPES = [
-    "bool",
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-    "int32",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-]
+from tests.exchange import DTYPES
 
 
 class Producer:
