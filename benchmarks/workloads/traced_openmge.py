@@ -29,6 +29,11 @@ def huber(x: mge.Tensor, y: mge.Tensor) -> mge.Tensor:
     return F.where(d < 1, d * d * 0.5, d - 0.5)
 
 
+def squared_error(x: mge.Tensor, y: mge.Tensor) -> mge.Tensor:
+    """A reduction of a chain that nothing else needs."""
+    return F.mean((x - y) ** 2)
+
+
 def scale_shift(x: mge.Tensor, scale: mge.Tensor, shift: mge.Tensor) -> mge.Tensor:
     """One number for each channel."""
     return F.relu(x * scale + shift)
@@ -72,6 +77,12 @@ def traced_cheap() -> Work:
 def traced_huber() -> Work:
     f, x, y = trace(huber), normal(LARGE), normal(LARGE)
     return Work(lambda: f(x, y), bytes=12.0 * LARGE)
+
+
+@workload
+def traced_squared_error() -> Work:
+    f, x, y = trace(squared_error), normal(LARGE), normal(LARGE)
+    return Work(lambda: f(x, y), bytes=8.0 * LARGE)
 
 
 @workload

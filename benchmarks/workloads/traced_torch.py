@@ -60,6 +60,12 @@ def traced_huber() -> Work:
 
 
 @workload
+def traced_squared_error() -> Work:
+    x, y = torch.randn(LARGE), torch.randn(LARGE)
+    return forward(lambda: torch.mean((x - y) ** 2))
+
+
+@workload
 def traced_channels() -> Work:
     x = torch.randn(32, 64, 56, 56).to(memory_format=torch.channels_last)
     scale, shift = torch.randn(1, 64, 1, 1), torch.randn(1, 64, 1, 1)

@@ -23,6 +23,7 @@ constexpr Pass kPasses[] = {
     {"fuse_attention", fuse_attention},
     {"join_slices", join_slices},
     {"fuse_elementwise", fuse_elementwise},
+    {"fuse_reductions", fuse_reductions},
     // After the merging, which would undo it; before updates, so that they wait for all readers.
     {"recompute_cheap_values", recompute_cheap_values},
     {"update_early", update_early},

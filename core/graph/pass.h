@@ -32,6 +32,8 @@ void join_slices(Graph& graph);
 void fuse_attention(Graph& graph);
 // Elementwise ops that feed one another become one.
 void fuse_elementwise(Graph& graph);
+// A reduction takes the elementwise ops before it into its own.
+void fuse_reductions(Graph& graph);
 
 // Values that are cheap to compute are computed twice where they would wait for their second use at
 // the peak of memory.

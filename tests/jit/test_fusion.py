@@ -10,6 +10,7 @@ import pytest
 
 import megengine as mge
 import megengine.functional as F
+from megengine import device
 from megengine.autodiff import GradManager
 from megengine.core._imperative_rt.core2 import apply
 from megengine.core.ops import builtin
@@ -100,6 +101,67 @@ def test_scalars_and_powers() -> None:
     # The exponent of one element is not known before the op runs: it takes a way of its own.
     text = check_bits(lambda x: (x * 2 - 1) ** (x + 1), T(np.float32(1.7)))
     assert "POW" not in "".join(re.findall("program='.*?'", text))
+
+
+# ---- reductions of chains ------------------------------------------------------------------------
+
+
+def reduced(fn: Callable[..., Tensor], *args: Tensor) -> list[str]:
+    """Runs the program beside the function; the names of the ops that it runs."""
+    program = record(fn, *args).compile()
+    want = fn(*args)
+    for _ in range(2):
+        (got,) = program(*args)
+        assert got.dtype == want.dtype
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-6)
+    return kinds(program.optimized().text())
+
+
+def test_a_reduction_takes_the_chain_before_it() -> None:
+    rng = np.random.default_rng(0)
+    x, y = (T(rng.normal(size=(1030, 1024)).astype("float32")) for _ in range(2))
+    row = y[:1]
+    assert reduced(lambda x, y: F.mean((x - y) ** 2), x, y) == ["FusedReduce"]
+    assert reduced(lambda x: F.sum(F.exp(x)), x) == ["FusedReduce"]
+    assert reduced(lambda x, r: F.sum(x * r, axis=0), x, row) == ["FusedReduce"]
+    assert reduced(lambda x, r: F.max(F.abs(x - r), axis=1, keepdims=True), x, row) == [
+        "FusedReduce"
+    ]
+    assert reduced(lambda x: F.sum((x > 0.3).astype("int32")), x) == ["FusedReduce"]
+    assert reduced(lambda x: F.mean(F.transpose(x, (1, 0)) * 2, axis=0), x)[-1] == "FusedReduce"
+
+
+def test_a_reduction_stays_apart_where_that_is_quicker_or_must_be() -> None:
+    rng = np.random.default_rng(0)
+    x = T(rng.normal(size=(1030, 1024)).astype("float32"))
+    small = T(rng.normal(size=(100, 100)).astype("float32"))
+    assert reduced(lambda x: F.sum(F.exp(x)), small) == ["Elemwise", "Reduce"]
+    assert reduced(lambda x: F.sum(F.exp(x * 2)), small) == ["FusedElementwise", "Reduce"]
+    few = x.reshape(10, -1)
+    assert reduced(lambda x: F.sum(F.exp(x * 2), axis=0), few) == ["FusedElementwise", "Reduce"]
+
+    def used_twice(x: Tensor) -> list[Tensor]:
+        y = F.exp(x * 2)
+        return [y, F.sum(y)]
+
+    assert kinds(optimized(used_twice, x)) == ["FusedElementwise", "Reduce"]
+    wide = x.astype("float16")
+    assert "FusedReduce" not in reduced(lambda x: F.sum(x * 2, axis=1), wide)
+
+
+def test_sums_of_a_chain_do_not_depend_on_threads() -> None:
+    x = T(np.random.default_rng(0).normal(size=(1030, 1024)).astype("float32"))
+    program = record(lambda x: (F.sum(F.exp(x)), F.sum(x * x, axis=0)), x).compile()
+    assert kinds(program.optimized().text()) == ["FusedReduce", "FusedReduce"]
+    before = device.get_num_threads()
+    try:
+        device.set_num_threads(1)
+        want = program(x)
+        device.set_num_threads(3)
+        assert_same_bits(program(x), want)
+    finally:
+        device.set_num_threads(before)
 
 
 BIG = 1 << 23  # a result of 32 MiB is written past the caches

@@ -9,13 +9,16 @@
 //     bringing it together would keep memory for longer.
 // A group that was found runs as one where its results are large, since it saves passes over
 // memory, or where two of its values or more are never written, which saves more calls than its own
-// costs.
+// costs. One op alone does where nothing but a reduction needs its result, which takes such a chain
+// into itself (fuse_reductions.cpp).
 #include <algorithm>
 #include <unordered_map>
 
 #include "core/graph/pass.h"
+#include "core/kernels/cpu/reduce_program.h"
 #include "core/ops/elementwise/elementwise.h"
 #include "core/ops/fused/fused.h"
+#include "core/ops/reduce/reduce.h"
 
 namespace mge {
 namespace {
@@ -129,9 +132,17 @@ class Fusion {
     return inputs.size() + outputs <= cpu::kMaxProgramOperands;
   }
 
+  bool only_reduced(std::size_t n) const {
+    const ValueId id = graph_.nodes[n].out[0];
+    if (wanted_[id] || users_[id].size() != 1) return false;
+    if (graph_.values[id].spec.size() < cpu::kReduceProgramPays) return false;
+    return graph_.nodes[users_[id][0]].op->type == &op_type<Reduce>();
+  }
+
   bool pays(const Group& group) const {
-    if (group.nodes.size() == 1) return false;
-    if (graph_.values[graph_.nodes[group.nodes[0]].out[0]].spec.size() >= kLarge) return true;
+    const std::size_t n = group.nodes[0];
+    if (group.nodes.size() == 1) return fusable(n) && only_reduced(n);
+    if (graph_.values[graph_.nodes[n].out[0]].spec.size() >= kLarge) return true;
     const auto written = std::count_if(group.nodes.begin(), group.nodes.end(), [&](std::size_t n) {
       return used_outside(graph_.nodes[n].out[0], group, group);
     });

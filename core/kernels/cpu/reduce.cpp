@@ -326,7 +326,7 @@ class Writer {
   void write(const Task& task, void* acc, DType acc_dtype) const {
     if (finish_.mean || finish_.root) {
       double* a = static_cast<double*>(acc);
-      const double count = static_cast<double>(plan_.count);
+      const double count = static_cast<double>(finish_.count ? finish_.count : plan_.count);
       for (std::int64_t i = 0; i < task.width && finish_.mean; ++i) a[i] /= count;
       for (std::int64_t i = 0; i < task.width && finish_.root; ++i) a[i] = std::sqrt(a[i]);
     }

@@ -12,8 +12,9 @@ namespace mge::cpu {
 enum class ReduceMode : std::uint8_t { sum, product, max, min, sum_squares };
 
 struct ReduceFinish {
-  bool mean = false;  // divide by the number of elements
-  bool root = false;  // then take the square root
+  bool mean = false;       // divide by the number of elements
+  bool root = false;       // then take the square root
+  std::int64_t count = 0;  // where not 0, that number in place of the input's
 };
 
 // The dtype of a sum, product or sum of squares: int32 for bool and integers below 32 bits.
@@ -22,8 +23,8 @@ constexpr DType sum_dtype(DType dtype) {
 }
 
 // out has the axes of `in` with those that are reduced at length 1; its dtype is sum_dtype of in's
-// for sums, in's for max and min, a float dtype where `finish` asks for one. max and min need at
-// least one element to reduce; NaN wins.
+// for sums (or float64 for those of floats), in's for max and min, a float dtype where `finish`
+// asks for one. max and min need at least one element to reduce; NaN wins.
 void reduce(ReduceMode mode, ReduceFinish finish, const View& in, const MutView& out);
 
 // The population variance, or its root, in two passes. out is a float tensor as above.

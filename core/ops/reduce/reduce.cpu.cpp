@@ -4,24 +4,28 @@
 
 namespace mge {
 
-void kernel(const Reduce& op, CpuContext&, Views in, MutViews out) {
+cpu::ReduceMode kernel_mode(Reduce::Mode mode) {
   using enum Reduce::Mode;
+  switch (mode) {
+    case SUM:
+    case MEAN:
+      return cpu::ReduceMode::sum;
+    case SUM_SQR:
+      return cpu::ReduceMode::sum_squares;
+    case PRODUCT:
+      return cpu::ReduceMode::product;
+    case MAX:
+      return cpu::ReduceMode::max;
+    case MIN:
+      return cpu::ReduceMode::min;
+  }
+  fail_value("Reduce", "unknown mode");
+}
+
+void kernel(const Reduce& op, CpuContext&, Views in, MutViews out) {
   const Dims axes = reduced_axes("Reduce", op.axis, in[0].ndim());
   const MutView to = with_reduced_axes(out[0], axes, op.keepdim, in[0].ndim());
-  switch (op.mode) {
-    case SUM:
-      return cpu::reduce(cpu::ReduceMode::sum, {}, in[0], to);
-    case MEAN:
-      return cpu::reduce(cpu::ReduceMode::sum, {.mean = true}, in[0], to);
-    case SUM_SQR:
-      return cpu::reduce(cpu::ReduceMode::sum_squares, {}, in[0], to);
-    case PRODUCT:
-      return cpu::reduce(cpu::ReduceMode::product, {}, in[0], to);
-    case MAX:
-      return cpu::reduce(cpu::ReduceMode::max, {}, in[0], to);
-    case MIN:
-      return cpu::reduce(cpu::ReduceMode::min, {}, in[0], to);
-  }
+  cpu::reduce(kernel_mode(op.mode), {.mean = op.mode == Reduce::Mode::MEAN}, in[0], to);
 }
 REGISTER_KERNEL(Reduce, cpu);
 

@@ -8,6 +8,10 @@
 
 namespace mge {
 
+namespace cpu {
+enum class ReduceMode : std::uint8_t;
+}
+
 // SUM, PRODUCT and SUM_SQR of bool and of integers below 32 bits are int32; MEAN is float32 for all
 // dtypes but float64. MAX and MIN raise where there is nothing to reduce, and NaN wins.
 struct Reduce {
@@ -87,6 +91,8 @@ Dims reduced_axes(const char* op, const std::optional<Dims>& axis, int ndim);
 Spec reduced_spec(const Spec& in, const Dims& axes, bool keepdim, DType dtype);
 // A kernel's output with the reduced axes at length 1.
 MutView with_reduced_axes(const MutView& out, const Dims& axes, bool keepdim, int ndim);
+// A mean is a sum that is divided at its end.
+cpu::ReduceMode kernel_mode(Reduce::Mode mode);
 // Raises ValueError where `in` has nothing to reduce for an output that exists.
 void check_not_empty(const char* op, const Spec& in, const Spec& out);
 

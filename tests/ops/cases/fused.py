@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from megengine.core._imperative_rt.core2 import apply
 from megengine.core.ops import builtin
 from megengine.tensor import Tensor
 from tests.ops.record import Record
+
+Array = np.ndarray
 
 
 def one_of_each(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
@@ -27,7 +31,40 @@ def by_numpy(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
     return squashed, np.where(squashed < x, squashed, y) - product
 
 
+def reduced(mode: str, axis: tuple[int, ...] | None) -> Callable[[Tensor, Tensor], Tensor]:
+    """The mean, sum or maximum of x * y + x."""
+
+    def fn(x: Tensor, y: Tensor) -> Tensor:
+        dtype = np.dtype(x.dtype).name
+        program = f"{dtype} x0, {dtype} x1: t0 = MUL(x0, x1); t1 = ADD(t0, x0) -> t1"
+        op = builtin.FusedReduce(program=program, mode=mode, axis=axis, keepdim=False)
+        return apply(op, x, y)[0]
+
+    return fn
+
+
+def reduce_record(mode: str, axis: tuple[int, ...] | None, ref: Callable[..., Array]) -> Record:
+    return Record(
+        f"FusedReduce {mode} {axis}",
+        fn=reduced(mode, axis),
+        ref=lambda x, y: ref(x * y + x, axis=axis),
+        inputs=lambda rng: [rng.normal(size=(3, 4, 5, 6)), rng.normal(size=(4, 1, 6))],
+        ops=("FusedReduce",),
+        dtypes=("float32", "float64"),
+        channels_last=True,
+        scalar=axis is None,
+        # More boxes than one along every axis, and more than are held at a time.
+        large=lambda rng: [rng.normal(size=(40, 37, 40, 41)), rng.normal(size=(37, 1, 41))],
+    )
+
+
 RECORDS = [
+    reduce_record("MEAN", None, np.mean),
+    reduce_record("SUM", (0, 2, 3), np.sum),
+    reduce_record("SUM", (1,), np.sum),
+    reduce_record("MAX", (0, 1), np.max),
+    reduce_record("MIN", (3,), np.min),
+    reduce_record("SUM_SQR", (2, 3), lambda v, axis: np.sum(v * v, axis=axis)),
     Record(
         "FusedElementwise",
         fn=one_of_each,
