@@ -215,6 +215,31 @@ def test_relu_of_nan_and_of_negative_numbers(channels: int) -> None:
     assert not np.signbit(got[want == 0]).any()
 
 
+@pytest.mark.parametrize(("channels", "out", "side"), [(64, 64, 20), (256, 40, 14), (32, 24, 9)])
+def test_transformed_weights_are_as_exact(channels: int, out: int, side: int) -> None:
+    """Kernels of 3 x 3 take Winograd's transforms, which are no further from exact results."""
+    conv = evaluated(M.Conv2d(channels, out, 3, padding=1))
+    x = data(2, channels, side, side + 1)
+    program = record(conv, x).compile()
+    assert [n.kind for n in program.optimized().nodes] == ["FusedConvolution"]
+    w = T(conv.weight.numpy().astype("float64"), dtype="float64")
+    bias = T(conv.bias.numpy().astype("float64"), dtype="float64")
+    exact = F.conv2d(x.astype("float64"), w, bias, padding=1).numpy()
+    direct, got = (np.abs(y.numpy() - exact) for y in (conv(x), program(x)[0]))
+    assert np.sqrt((got**2).mean()) < 1.2 * np.sqrt((direct**2).mean())
+    assert got.max() < 1.5 * direct.max()
+
+
+def test_new_weights_of_3x3_kernels() -> None:
+    """Transformed weights belong to the values that they were made of."""
+    conv, x = evaluated(M.Conv2d(16, 16, 3)), data(1, 16, 12, 12)
+    traced = trace(lambda x: F.relu(conv(x)))
+    for _ in range(2):
+        for _ in range(CALLS):
+            close(traced(x), F.relu(conv(x)))
+        conv.weight[...] = conv.weight * -0.5
+
+
 def test_an_infinite_bound() -> None:
     conv = evaluated(M.Conv2d(2, 3, 3))
     assert kinds(lambda x: F.clip(conv(x), lower=-0.1), data(1, 2, 5, 5)) == ["FusedConvolution"]

@@ -116,8 +116,9 @@ class Fuser {
       }
     }
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      // Keeps its weights packed, which Linear, whose weights may change, does not.
-      if (attrs_if<Linear>(graph_.nodes[i]) && takes_post_ops(graph_.nodes[i])) {
+      // Keep their weights packed, which the ops whose weights may change do not.
+      const Graph::Node& node = graph_.nodes[i];
+      if ((attrs_if<Linear>(node) || packs_weights(node)) && takes_post_ops(node)) {
         rewrite(i, i, {}, [](auto&) { return true; });
       }
     }
@@ -138,6 +139,12 @@ class Fuser {
     if (!cpu::dnn::computes(x.dtype)) return false;
     if (attrs_if<Convolution>(node)) return true;
     return attrs_if<Linear>(node) && linear_takes_post_ops(x, w);
+  }
+
+  bool packs_weights(const Graph::Node& node) const {
+    const auto* op = attrs_if<Convolution>(node);
+    return op && runs_by_winograd(conv_attrs_2d(*op), graph_.values[node.in[0]].spec,
+                                  graph_.values[node.in[1]].spec);
   }
 
   // Calls f with the attributes that the product has as a fused op, and puts that op at `at` in

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "core/kernels/cpu/packed_weights.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/simd.h"
 
@@ -110,6 +111,7 @@ struct Entry {
   // Between the plain layout of weights and the one that the primitive wants, where they differ.
   bool reorders = false;
   Desc packed;
+  WeightLayout layout;  // of `packed`
   dnnl::primitive reorder;
   dnnl::memory reorder_from, reorder_to;
   std::uint64_t used = 0;
@@ -266,9 +268,22 @@ void run_reorder(const char* op, Entry& e, const void* from, void* to) {
   });
 }
 
+// What tells layouts of weights apart.
+WeightLayout layout_of(const Desc& d) {
+  WeightLayout out{static_cast<int64_t>(d.get_data_type()),
+                   static_cast<int64_t>(d.get_format_kind())};
+  for (const auto& list : {d.get_dims(), d.get_padded_dims(), d.get_strides(), d.get_inner_blks(),
+                           d.get_inner_idxs()}) {
+    out.push_back(static_cast<int64_t>(list.size()));
+    out.insert(out.end(), list.begin(), list.end());
+  }
+  return out;
+}
+
 void make_reorder(Entry& e, const Desc& from, const Desc& to) {
   e.reorders = from != to;
   if (!e.reorders) return;
+  e.layout = layout_of(e.packed);
   e.reorder = dnnl::reorder(dnnl::reorder::primitive_desc(engine(), from, engine(), to));
   e.reorder_from = dnnl::memory(from, engine(), DNNL_MEMORY_NONE);
   e.reorder_to = dnnl::memory(to, engine(), DNNL_MEMORY_NONE);
@@ -277,38 +292,14 @@ void make_reorder(Entry& e, const Desc& from, const Desc& to) {
 // ---- packed weights
 // --------------------------------------------------------------------------------
 
-class PackedWeights final : public Companion {
- public:
-  struct Item {
-    Desc desc;
-    std::shared_ptr<Scratch> data;  // null after the first call, which packs for itself
-  };
-  std::vector<Item> items;
-};
-
-constexpr std::size_t kMostPackings = 4;
-
-std::shared_ptr<Scratch> pack(const char* op, Entry& e, const View& weight) {
-  auto out = std::make_shared<Scratch>(e.packed.get_size());
-  run_reorder(op, e, weight.data, out->as<void>());
-  return out;
-}
-
 // The weights as the primitive wants them; the result keeps them alive.
 std::shared_ptr<Scratch> packed(const char* op, Entry& e, const View& weight, ValueImpl* owner) {
-  if (!owner) return pack(op, e, weight);
-  const std::lock_guard lock(companion_mutex());
-  if (!owner->companion) owner->companion = std::make_unique<PackedWeights>();
-  auto* kept = dynamic_cast<PackedWeights*>(owner->companion.get());
-  if (!kept) return pack(op, e, weight);
-  for (auto& item : kept->items) {
-    if (item.desc != e.packed) continue;
-    if (!item.data) item.data = pack(op, e, weight);
-    return item.data;
-  }
-  if (kept->items.size() >= kMostPackings) kept->items.erase(kept->items.begin());
-  kept->items.push_back({e.packed, nullptr});
-  return pack(op, e, weight);
+  const auto pack = [&] {
+    auto out = std::make_shared<Scratch>(e.packed.get_size());
+    run_reorder(op, e, weight.data, out->as<void>());
+    return out;
+  };
+  return owner ? packed_weights(*owner, e.layout, KeepWeights::from_second, pack) : pack();
 }
 
 // ---- convolution
@@ -354,7 +345,7 @@ Key conv_key(Kind kind, const Conv& conv, DType dtype, const Shape& src, const S
 
 dnnl::convolution_forward::primitive_desc forward_desc(const ConvDescs& d, const Desc& bias,
                                                        const dnnl::primitive_attr& attr) {
-  // Direct, never Winograd: that is less exact.
+  // Direct, never oneDNN's Winograd, F(4 x 4, 3 x 3): that is less exact.
   return {engine(),
           dnnl::prop_kind::forward_training,
           dnnl::algorithm::convolution_direct,
@@ -373,11 +364,6 @@ dnnl::convolution_forward::primitive_desc forward_desc(const ConvDescs& d, const
 Desc plain_weight(DType dtype, const Shape& shape) { return plain(dtype, shape, row_major(shape)); }
 
 }  // namespace
-
-std::mutex& companion_mutex() {
-  static std::mutex* const one = new std::mutex;
-  return *one;
-}
 
 bool computes(DType dtype) {
   if (dtype == DType::float32) return true;

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
 #include "core/kernels/element_mode.h"
@@ -34,9 +33,6 @@ bool is_activation(ElementMode mode);
 // written then.
 bool matmul(const char* op, const View& a, const View& b, const View* bias, const MutView& c,
             const PostOps& post = {}, ValueImpl* owner = nullptr);
-
-// Guards ValueImpl::companion: kernels of several threads may share a value.
-std::mutex& companion_mutex();
 
 struct Conv {
   int spatial = 2;  // 1 to 3 axes

@@ -6,8 +6,10 @@
 #include "core/kernels/cpu/copy.h"
 #include "core/kernels/cpu/im2col.h"
 #include "core/kernels/cpu/onednn.h"
+#include "core/kernels/cpu/packed_weights.h"
 #include "core/ops/convolution/convolution.h"
 #include "core/ops/convolution/depthwise.loops.h"
+#include "core/ops/convolution/winograd.loops.h"
 #include "core/runtime/allocator.h"
 
 namespace mge {
@@ -51,13 +53,13 @@ constexpr std::int64_t kFewestKept = 8;
 
 void keep_input(const Value& x, Prepared copy) {
   if (!copy.copied() || x.shape()[1] < kFewestKept || dispatch_state().tapes.empty()) return;
-  const std::lock_guard lock(cpu::dnn::companion_mutex());
+  const std::lock_guard lock(cpu::companion_mutex());
   if (!x.impl()->companion) x.impl()->companion = std::make_unique<KeptInput>(std::move(copy));
 }
 
 Prepared take_input(const Value& x, DType dtype) {
   {
-    const std::lock_guard lock(cpu::dnn::companion_mutex());
+    const std::lock_guard lock(cpu::companion_mutex());
     auto* kept = dynamic_cast<KeptInput*>(x.impl()->companion.get());
     if (kept && kept->copy.view().dtype == dtype) {
       Prepared copy = std::move(kept->copy);
@@ -96,6 +98,10 @@ class Result {
 DType compute_dtype(DType out) {
   return is_low_float(out) && !cpu::dnn::computes(out) ? DType::float32 : out;
 }
+// Smaller outputs have too few tiles for weights that are 16/9 as large.
+constexpr std::int64_t kWinogradSide = 7;
+constexpr std::int64_t kWinogradWeights = -1;  // the layout of their weights
+
 bool for_onednn(DType dtype) { return cpu::dnn::computes(dtype); }
 
 Conv conv_of(const ConvAttrs& attrs, const Shape& weight) {
@@ -178,9 +184,64 @@ bool try_onednn(const char* op, const Conv& conv, const Value& x, const Prepared
 
 }  // namespace
 
+bool runs_by_winograd(const ConvAttrs& attrs, const Spec& x, const Spec& weight) {
+  const Shape& w = weight.shape;
+  if (attrs.spatial != 2 || w.size() != 4 || w[2] != 3 || w[3] != 3) return false;
+  if (attrs.mode != ConvMode::CROSS_CORRELATION) return false;
+  if (x.dtype != DType::float32 || weight.dtype != DType::float32 ||
+      weight.strides != row_major(w)) {
+    return false;
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (attrs.stride[i] != 1 || attrs.dilate[i] != 1) return false;
+  }
+  return w[0] % cpu::kWinogradOutChannels == 0 && w[1] % cpu::kWinogradChannels == 0 &&
+         x.shape[2] + 2 * attrs.pad[0] >= kWinogradSide + 2 &&
+         x.shape[3] + 2 * attrs.pad[1] >= kWinogradSide + 2;
+}
+
+namespace {
+
+void run_winograd(const ConvAttrs& attrs, const Values& in, const cpu::dnn::PostOps& post,
+                  const MutView& out) {
+  const Prepared src(in[0].view(), DType::float32, kChannelsLast);
+  const View weight = in[1].view();
+  const std::int64_t channels = weight.shape[1], out_channels = weight.shape[0];
+  const auto packed =
+      cpu::packed_weights(*in[1].impl(), {kWinogradWeights}, cpu::KeepWeights::at_once, [&] {
+        auto made = std::make_shared<Scratch>(sizeof(float) * 16 *
+                                              static_cast<std::size_t>(channels * out_channels));
+        MGE_DISPATCH(winograd_pack)
+        (static_cast<const float*>(weight.data), channels, out_channels, made->as<float>());
+        return made;
+      });
+  std::optional<Prepared> bias;
+  if (in.size() > 2) bias.emplace(in[2].view(), DType::float32, kRowMajor);
+  const cpu::WinogradLayout at{.batch = out.shape[0],
+                               .channels = channels,
+                               .h = in[0].shape()[2],
+                               .w = in[0].shape()[3],
+                               .out_channels = out_channels,
+                               .out_h = out.shape[2],
+                               .out_w = out.shape[3],
+                               .pad_h = attrs.pad[0],
+                               .pad_w = attrs.pad[1]};
+  MGE_DISPATCH(winograd_convolution)
+  (static_cast<const float*>(src.view().data), packed->as<float>(),
+   bias ? static_cast<const float*>(bias->view().data) : nullptr, static_cast<float*>(out.data), at,
+   post);
+}
+
+}  // namespace
+
 bool run_convolution_with(const char* op, const ConvAttrs& attrs, const Values& in,
                           const cpu::dnn::PostOps& post, const MutView& out) {
   if (out.size() == 0 || in[0].size() == 0 || in[1].size() == 0) return false;
+  if (runs_by_winograd(attrs, in[0].spec(), in[1].spec()) &&
+      is_channels_last(out.shape, out.strides)) {
+    run_winograd(attrs, in, post, out);
+    return true;
+  }
   const View w = correlated(in[1].view(), attrs), b = in.size() > 2 ? in[2].view() : View{};
   const DType dtype = compute_dtype(out.dtype);
   const Prepared weight(w, dtype, kRowMajor);

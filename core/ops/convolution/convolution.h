@@ -144,8 +144,11 @@ Spec infer_convolution(const char* op, const ConvAttrs& attrs, const Specs& in);
 
 // The kernels (convolution.cpu.cpp); shapes have been checked.
 void run_convolution(const char* op, const ConvAttrs& attrs, const Values& in, const MutView& out);
-// With what follows it, where oneDNN does the work; false where it does not, and nothing was
-// written.
+// Whether weights that stay are transformed, which saves half of the multiplications
+// (winograd.loops.h).
+bool runs_by_winograd(const ConvAttrs& attrs, const Spec& x, const Spec& weight);
+// With what follows it, for weights that stay; false where there is no kernel for that, and nothing
+// was written.
 bool run_convolution_with(const char* op, const ConvAttrs& attrs, const Values& in,
                           const cpu::dnn::PostOps& post, const MutView& out);
 void run_backward_data(const char* op, const ConvAttrs& attrs, const Value& weight,

@@ -75,7 +75,49 @@ def _record(kind: str, activation: str | None, bias: bool, residual: str, groups
     )
 
 
+def _transformed(activation: str | None, bias: bool, residual: str, size: int) -> Record:
+    """Kernels of 3 x 3 with channels for Winograd's transforms, over an odd and an even side."""
+    attributes = {"bias": bias, "residual": residual, "activation": activation}
+    attributes |= NUMBERS.get(activation or "", {})
+    if activation == "SILU":
+        attributes |= {"scale": 1.5, "shift": -0.25}
+    op = builtin.FusedConvolution(pad_h=1, pad_w=0, **attributes)
+    shapes: list[tuple[int, ...]] = [(2, 16, size, size + 3), (24, 16, 3, 3)]
+    shapes += [(24,)] * bias + [(2, 24, size, size + 1)] * (residual != "NONE")
+
+    def ref(*a: Array) -> Array:
+        y = conv_ref(a[0], a[1], None, (1, 1), (1, 0))
+        if bias:
+            y = y + a[2][:, None, None]
+        if residual == "BEFORE_ACTIVATION":
+            y = y + a[-1]
+        if activation:
+            y = ACTIVATIONS[activation](y)
+        if activation == "SILU":
+            y = y * 1.5 - 0.25
+        return y + a[-1] if residual == "AFTER_ACTIVATION" else y
+
+    return Record(
+        f"FusedConvolution-3x3-{activation}-{'bias' if bias else 'plain'}-{residual}-{size}",
+        fn=lambda *a: apply(op, *a)[0],
+        ref=ref,
+        inputs=lambda rng: [0.3 * rng.standard_normal(s) for s in shapes],
+        ops=("FusedConvolution",),
+        tol=TOLERANCE,
+        order=0,
+        empty=False,
+        exact_threads=False,
+    )
+
+
 RECORDS = [
+    *(_transformed(a, True, "NONE", 7) for a in ACTIVATIONS),
+    _transformed(None, False, "NONE", 16),
+    *(
+        _transformed("SILU", bias, residual, 9)
+        for bias in (False, True)
+        for residual in ("BEFORE_ACTIVATION", "AFTER_ACTIVATION")
+    ),
     *(_record("FusedConvolution", a, True, "NONE", 1) for a in ACTIVATIONS),
     *(_record("FusedLinear", a, True, "NONE", 1) for a in ACTIVATIONS),
     *(
