@@ -1,9 +1,6 @@
-#include "core/kernels/cpu/reduce.h"
-
 #include "core/ops/reduce/reduce.h"
 
 namespace mge {
-
 cpu::ReduceMode kernel_mode(Reduce::Mode mode) {
   using enum Reduce::Mode;
   switch (mode) {

@@ -4,13 +4,10 @@
 #include <array>
 #include <optional>
 
+#include "core/kernels/cpu/reduce.h"
 #include "core/op/op.h"
 
 namespace mge {
-
-namespace cpu {
-enum class ReduceMode : std::uint8_t;
-}
 
 // SUM, PRODUCT and SUM_SQR of bool and of integers below 32 bits are int32; MEAN is float32 for all
 // dtypes but float64. MAX and MIN raise where there is nothing to reduce, and NaN wins.
