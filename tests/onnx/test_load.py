@@ -20,8 +20,10 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import megengine as mge
+import megengine.functional as F
 import megengine.onnx
 from megengine.jit import trace
+from megengine.jit.recording import record
 
 FLOAT = TensorProto.FLOAT
 
@@ -198,6 +200,34 @@ def test_shapes_are_computed_on_the_host() -> None:
     traced = trace(net)
     for n in (2, 2, 5):
         assert tuple(traced(mge.tensor(np.zeros((n, 2, 3), np.float32)))._tuple_shape) == (n, 6)
+
+
+def test_images_enlarged_by_whole_numbers() -> None:
+    """Between convolutions that is one op, in their memory format."""
+    rng = np.random.default_rng(0)
+    weights = {
+        "a": rng.standard_normal((20, 3, 3, 3)).astype("float32"),
+        "b": rng.standard_normal((2, 20, 1, 1)).astype("float32"),
+        "scales": np.float32([1, 1, 2, 3]),
+    }
+    nodes = [
+        node("Conv", ["x", "a"], ["y"]),
+        node("Resize", ["y", "", "scales"], ["z"], mode="nearest"),
+        node("Conv", ["z", "b"], ["out"]),
+    ]
+    net = megengine.onnx.load(
+        model(nodes, [value("x", [1, 3, 6, 7])], [value("out", [1, 2, 8, 15])], weights)
+    )
+    x = mge.tensor(rng.standard_normal((1, 3, 6, 7)).astype("float32"))
+    program = record(net, x).compile()
+    assert [n.kind for n in program.optimized().nodes] == [
+        "Convolution",
+        "Interpolate",
+        "Convolution",
+    ]
+    a, b = (mge.tensor(weights[k]) for k in "ab")
+    want = F.conv2d(F.repeat(F.repeat(F.conv2d(x, a), 2, axis=2), 3, axis=3), b)
+    np.testing.assert_allclose(program(x)[0].numpy(), want.numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_dropout_and_batch_norm_follow_the_mode(rng: np.random.Generator) -> None:

@@ -56,6 +56,16 @@ def _nearest(x: Array, mode: str) -> Array:
     raise ValueError(f"Resize: unknown nearest_mode {mode!r}")
 
 
+def _nearest_places(source: Array, size: int, mode: str) -> Array:
+    """Which element of the input each one of the output is, along one axis of ``size``."""
+    return _nearest(source, mode).clip(0, size - 1).astype(np.int64)
+
+
+def _is_repetition(places: Array, size: int) -> bool:
+    """Whether these are the places of our own nearest mode: enlarged by 2, all modes agree."""
+    return np.array_equal(places, np.arange(len(places)) * size // len(places))
+
+
 def _cubic(x: Array, a: float) -> Array:
     x = np.abs(x)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
@@ -123,9 +133,23 @@ def _resized(
         centred = coordinates in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric")
         if (corners or centred) and min(sizes[2:]) > 1 and not exclude_outside:
             return F.vision.interpolate(x, tuple(sizes[2:]), align_corners=corners)
+    sources = {
+        i: _source(sizes[i], old[i], scales[i], coordinates, rois[i] if rois else None)
+        for i in changed
+    }
+    if mode == "nearest" and coordinates != "tf_crop_and_resize" and is_float(dtype_of(x)):
+        spatial = 3 <= x.ndim <= 5 and all(i >= 2 for i in changed)
+        if (
+            changed
+            and spatial
+            and all(
+                _is_repetition(_nearest_places(sources[i], old[i], nearest_mode), old[i])
+                for i in changed
+            )
+        ):
+            return like(F.vision.interpolate(x, tuple(sizes[2:]), mode="nearest"), x)
     original, outside = x, None
-    for i in changed:
-        source = _source(sizes[i], old[i], scales[i], coordinates, rois[i] if rois else None)
+    for i, source in sources.items():
         if coordinates == "tf_crop_and_resize":
             beyond = (source < 0) | (source > old[i] - 1)
             shape = [1] * x.ndim
@@ -133,8 +157,7 @@ def _resized(
             beyond = beyond.reshape(shape)
             outside = beyond if outside is None else outside | beyond
         if mode == "nearest":
-            places = _nearest(source, nearest_mode).clip(0, old[i] - 1).astype(np.int64)
-            x = _along(x, i, places, None)
+            x = _along(x, i, _nearest_places(source, old[i], nearest_mode), None)
         else:
             x = _along(
                 x, i, *_weights(source, old[i], scales[i], mode, a, exclude_outside, antialias)
