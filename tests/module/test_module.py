@@ -312,6 +312,46 @@ def test_strict() -> None:
     assert net.a.w.numpy().tolist() == [8.0, 9.0]
 
 
+def test_everything_that_does_not_fit_is_named_at_once() -> None:
+    net = M.Sequential(M.Linear(2, 3), M.BatchNorm1d(3))
+    before = {name: value.copy() for name, value in net.state_dict().items()}
+    state = {
+        **before,
+        "0.weight": np.zeros((2, 3), "float32"),
+        "0.bias": np.array(["a", "b", "c"]),
+        "1.weight": [1.0, 2.0, 3.0],
+        "more": np.zeros(3),
+        "other": np.zeros(3),
+    }
+    del state["1.bias"], state["1.running_mean"]
+    with pytest.raises(KeyError) as raised:
+        net.load_state_dict(state)
+    for part in (
+        "Unused params violate `strict=True`, unused={'more', 'other'}",
+        "Missing params violate `strict=True`, missing={'1.bias', '1.running_mean'}",
+        "param `0.weight` shape mismatch, should be (3, 2), get (2, 3)",
+        "param `0.bias` has no dtype of tensors",
+        "param `1.weight` must be a numpy.ndarray, got list",
+    ):
+        assert part in raised.value.args[0]
+    with pytest.raises(TypeError) as raised_type:
+        net.load_state_dict(state, strict=False)
+    assert "0.weight" in str(raised_type.value)
+    assert "unused" not in str(raised_type.value)
+    for name, value in net.state_dict().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_loaded_tensors_are_values_of_their_own() -> None:
+    net, weight = M.Linear(2, 1, bias=False), mge.Tensor([[1.0, 2.0]])
+    net.load_state_dict({"weight": weight})
+    weight[0] = 7.0
+    assert net.weight.numpy().tolist() == [[1.0, 2.0]]
+    net.weight[0] = 9.0
+    assert weight.numpy().tolist() == [[7.0, 7.0]]
+    assert type(net.weight) is mge.Parameter
+
+
 @pytest.mark.parametrize(
     ("value", "error"),
     [

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import megengine as mge
+import megengine.module as M
 from megengine import optimizer as optim
 
 
@@ -303,3 +304,51 @@ def test_clip_grad_value() -> None:
     assert optim.clip_grad_value([p, param(1)], -1.0, 2.0) is None
     np.testing.assert_array_equal(p.grad.numpy(), [-1.0, 0.5, 2.0])
     assert p.grad is before
+
+
+def test_state_that_does_not_fit_is_named_at_once() -> None:
+    net = M.Linear(2, 3)
+    optimizer = optim.Adam(net.parameters(), lr=0.1)
+    for parameter in net.parameters():
+        parameter.grad = mge.Tensor(np.ones(parameter.shape))
+    optimizer.step()
+    before = optimizer.state_dict()
+    state = copy.deepcopy(before)
+    state["param_groups"][0]["lr"] = 5.0
+    state["state"][0]["exp_avg"] = np.zeros((9, 9), "float32")
+    state["state"][0]["more"] = np.zeros(3, "float32")
+    state["state"][1]["step"] = "three"
+    del state["state"][1]["exp_avg_sq"]
+    with pytest.raises(ValueError, match="exp_avg") as raised:
+        optimizer.load_state_dict(state)
+    for part in (
+        "loaded state 'exp_avg' of parameter 0 has shape (9, 9), expected (3,)",
+        "loaded state 'step' of parameter 1 has no dtype of tensors",
+        "loaded state dict lacks the state exp_avg_sq of parameter 1",
+        "loaded state dict has unknown state more of parameter 0",
+    ):
+        assert part in str(raised.value)
+    del state["param_groups"][0]["eps"], state["param_groups"][0]["params"][1]
+    with pytest.raises(ValueError, match=r"group 0 has 2 parameters, got 1; .*group 0 lacks eps"):
+        optimizer.load_state_dict(state)
+    with pytest.raises(KeyError, match="lacks the state exp_avg, exp_avg_sq, step of parameter 0"):
+        optimizer.load_state_dict({**before, "state": {}})
+    after = optimizer.state_dict()
+    assert after["param_groups"] == before["param_groups"]
+    for number, values in before["state"].items():
+        for name, value in values.items():
+            np.testing.assert_array_equal(after["state"][number][name], value)
+
+
+def test_options_decide_which_state_there_is() -> None:
+    parameter = mge.Parameter([1.0])
+    plain = optim.SGD([parameter], lr=0.1)
+    momentum = optim.SGD([parameter], lr=0.1, momentum=0.9)
+    states = plain.state_dict(), momentum.state_dict()
+    plain.load_state_dict(states[1])
+    momentum.load_state_dict(states[0])
+    assert plain.state_dict()["state"].keys() == {0}
+    assert momentum.state_dict() == states[0]
+    parameter.grad = mge.Tensor([1.0])
+    plain.step()
+    momentum.step()

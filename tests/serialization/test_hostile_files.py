@@ -62,6 +62,9 @@ def name(module: str, attribute: str) -> bytes:
 RECONSTRUCT = name("numpy.core.multiarray", "_reconstruct") + name("numpy", "ndarray")
 ARRAY = RECONSTRUCT + b"K\x00\x85C\x01b\x87R"  # _reconstruct(ndarray, (0,), b"b")
 DTYPE = name("numpy", "dtype") + b"\x8c\x02f4\x89\x88\x87R"  # dtype("f4", False, True)
+LINEAR = name("megengine.module.linear", "Linear") + b")\x81"
+# (x, x) of (x, x) of ...: 2**60 items to hash
+BILLION = b")" + b"\x94h\x00\x86" + b"".join(b"\x94h" + bytes([i]) + b"\x86" for i in range(1, 60))
 NAMES = [
     ("os", "system"),
     ("posix", "system"),
@@ -70,13 +73,10 @@ NAMES = [
     ("builtins", "getattr"),
     ("builtins", "print"),
     ("builtins", "type"),
-    ("builtins", "object"),
     ("builtins", "map"),
     ("builtins", "__import__"),
     ("operator", "attrgetter"),
     ("functools", "partial"),
-    ("copyreg", "_reconstructor"),
-    ("copy_reg", "_reconstructor"),
     ("pickle", "loads"),
     ("_pickle", "loads"),
     ("numpy", "load"),
@@ -90,7 +90,6 @@ NAMES = [
     ("megengine.serialization", "os"),
     ("megengine.serialization", "load"),
     ("megengine.module", "Module"),
-    ("collections", "defaultdict"),
     ("collections", "OrderedDict.fromkeys"),
     ("types", "FunctionType"),
     ("tests.serialization.test_hostile_files", "canary"),
@@ -122,7 +121,7 @@ HOSTILE = {
     ),
     "objects": lambda: pickle.dumps(np.array([Calls(canary)], dtype=object)),
     "an object dtype": lambda: pickle.dumps(np.array([None], dtype=object)),
-    "structured": lambda: pickle.dumps(np.zeros(2, dtype=[("a", "f4")])),
+    "objects in a structure": lambda: pickle.dumps(np.zeros(2, dtype=[("a", "O")])),
     "array state of a dict": lambda: opcodes(b"}", b"(K\x01K\x02tb"),
     "tensor with a state": lambda: opcodes(
         name("megengine.tensor", "Tensor"), ARRAY, b"\x85R}\x8c\x01xK\x01sb"
@@ -136,6 +135,78 @@ HOSTILE = {
         ARRAY, b"(K\x01\x8a\x09", b"\x00" * 8 + b"\x01", b"\x85", DTYPE, b"\x89C\x04abcdtb"
     ),
     "reconstruct of a size": lambda: opcodes(RECONSTRUCT, b"J\xff\xff\xff\x7f\x85C\x01b\x87R"),
+    "call of an array type": lambda: opcodes(name("numpy", "float32"), b"K\x05\x85R"),
+    "call of a list": lambda: opcodes(name("builtins", "list"), b"]\x85R"),
+    "defaultdict of a function": lambda: opcodes(
+        name("collections", "defaultdict"), name("_codecs", "encode"), b"\x85R"
+    ),
+    "reconstructor of a set": lambda: opcodes(
+        name("copyreg", "_reconstructor"),
+        name("builtins", "set"),
+        name("builtins", "object"),
+        b"N\x87R",
+    ),
+    "reconstructor with a state": lambda: opcodes(
+        name("copyreg", "_reconstructor"),
+        name("megengine.module.linear", "Linear"),
+        name("builtins", "dict"),
+        b"}\x87R",
+    ),
+    "layer without a state": lambda: opcodes(LINEAR),
+    "layer with a list for a state": lambda: opcodes(LINEAR, b"]K\x01ab"),
+    "method of a layer": lambda: opcodes(LINEAR, b"}\x8c\x07forwardK\x01sb"),
+    "class of a layer": lambda: opcodes(LINEAR, b"}\x8c\x09__class__K\x01sb"),
+    "hooks of a layer": lambda: opcodes(LINEAR, b"}\x8c\x0e_forward_hooks}K\x01", LINEAR, b"ssb"),
+    "arguments of a layer": lambda: opcodes(
+        name("megengine.module.linear", "Linear"), b"K\x05K\x05\x86\x81"
+    ),
+    "append to a tensor": lambda: opcodes(
+        name("megengine.tensor", "Tensor"), ARRAY, b"\x85RK\x01a"
+    ),
+    "append to a type": lambda: opcodes(name("builtins", "list"), b"K\x01a"),
+    "item of an array": lambda: opcodes(ARRAY, b"K\x00K\x01s"),
+    "items of an array": lambda: opcodes(ARRAY, b"(K\x00K\x01u"),
+    "item of a tensor": lambda: opcodes(
+        name("megengine.tensor", "Tensor"), ARRAY, b"\x85RK\x00K\x01s"
+    ),
+    "items of a dict to a set": lambda: opcodes(b"}(K\x01\x90"),
+    "an odd number of items": lambda: opcodes(b"}(K\x01u"),
+    "tuples in tuples as a key": lambda: opcodes(b"}", BILLION, b"K\x01s"),
+    "tuples in tuples in a set": lambda: opcodes(b"\x8f(", BILLION, b"\x90"),
+    "tuples in tuples in a frozenset": lambda: opcodes(b"(", BILLION, b"\x91"),
+    "tuples in tuples in an old set": lambda: opcodes(
+        name("builtins", "set"), b"](", BILLION, b"e\x85R"
+    ),
+    "tuples in tuples in an ordered dict": lambda: opcodes(
+        name("collections", "OrderedDict"), b"](](", BILLION, b"K\x01ee\x85R"
+    ),
+    "numbers of one hash": lambda: opcodes(b"}\x8a\x09", b"\x00" * 8 + b"\x01", b"K\x01s"),
+    "bytes of 2**62": lambda: opcodes(b"\x8e", struct.pack("<Q", 2**62)),
+    "text of 2**62 bytes": lambda: opcodes(b"\x8d", struct.pack("<Q", 2**62)),
+    "a bytearray of 2**40": lambda: opcodes(b"\x96", struct.pack("<Q", 2**40)),
+    "a number of 2**31 bytes": lambda: opcodes(b"\x8b", struct.pack("<i", 2**31 - 1)),
+    "a number of -1 bytes": lambda: opcodes(b"\x8b", struct.pack("<i", -1)),
+    "a frame of 2**62": lambda: opcodes(b"\x95", struct.pack("<Q", 2**62)),
+    "a number of 10000 digits": lambda: b"I" + b"9" * 10_000 + b"\n.",
+    "empty items without end": lambda: opcodes(
+        ARRAY,
+        b"(K\x01\x8a\x06",
+        b"\0" * 5 + b"\x10",
+        b"\x85",
+        name("numpy", "dtype"),
+        b"\x8c\x02V0\x89\x88\x87R(K\x03\x8c\x01|NNNK\x00K\x01K\x00tb\x89C\x00tb",
+    ),
+    "a type of 2**40 arrays": lambda: opcodes(
+        name("numpy", "dtype"),
+        b"\x8c\x02V4\x89\x88\x87R(K\x03\x8c\x01|",
+        DTYPE,
+        b"\x8a\x06",
+        b"\0" * 5 + b"\x01",
+        b"\x85\x86NNK\x04K\x01K\x00tb",
+    ),
+    "notes on a type": lambda: opcodes(
+        DTYPE, b"(K\x04\x8c\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00}\x8c\x01aK\x01stb"
+    ),
     "memo that is not there": lambda: opcodes(b"h\x07"),
     "stack underflow": lambda: opcodes(b"00R"),
     "no such opcode": lambda: b"\x80\x04\xff.",

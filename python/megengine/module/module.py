@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..tensor import Parameter, Tensor
+from ..utils.all_errors import raise_all
 from ..utils.hook import HookHandler
 
 StateDict = Mapping[str, Any] | Callable[[str, Tensor], np.ndarray | None]
@@ -375,9 +376,9 @@ class Module(metaclass=ABCMeta):
     def load_state_dict(self, state_dict: StateDict, strict: bool = True) -> None:
         """Sets parameters and buffers to the values of a state dict.
 
-        All values are checked before the first is set. A parameter takes the dtype of its value,
-        except that float64 and int64 arrays are taken as float32 and int32 (a float64 or int64
-        parameter keeps its dtype).
+        All values are checked before the first is set, and the error names all that does not fit. A
+        parameter takes the dtype of its value, except that float64 and int64 arrays are taken as
+        float32 and int32 (a float64 or int64 parameter keeps its dtype).
 
         Args:
             state_dict: values by name (None counts as missing), or a function that is called with
@@ -387,7 +388,15 @@ class Module(metaclass=ABCMeta):
         Raises:
             KeyError: names are missing or unused and ``strict`` is True.
             ValueError: a value has another shape, or ``state_dict`` is neither dict nor function.
-            TypeError: a value is not an array.
+            TypeError: a value is not an array, or one of no dtype that tensors have.
+
+        >>> import megengine.module as M
+        >>> M.Linear(2, 3).load_state_dict({"weight": np.zeros((3, 3)), "b": np.zeros(3)})
+        Traceback (most recent call last):
+        ...
+        KeyError: "Unused params violate `strict=True`, unused={'b'}; \
+Missing params violate `strict=True`, missing={'bias'}; \
+param `weight` shape mismatch, should be (3, 2), get (3, 3)"
         """
         values: Mapping[str, Any] = {}
         closure: Callable[[str, Tensor], Any]
@@ -398,7 +407,8 @@ class Module(metaclass=ABCMeta):
             closure = state_dict
         else:
             raise ValueError(f"`state_dict` must load a dict or callable, got {type(state_dict)}")
-        found: list[tuple[Tensor, np.ndarray]] = []
+        found: list[tuple[Tensor, Tensor]] = []
+        errors: list[Exception] = []
         used, missing = set(), set()
         for key, tensor, owner in self._owned_tensors():
             value = closure(key, tensor)
@@ -406,16 +416,20 @@ class Module(metaclass=ABCMeta):
                 missing.add(key)
                 continue
             used.add(key)
-            found.append((tensor, _checked_array(key, value, tensor, owner._flat_state)))
+            try:
+                found.append((tensor, _loadable(key, value, tensor, owner._flat_state)))
+            except (TypeError, ValueError) as error:
+                errors.append(error)
         unused = set(values) - used
-        if strict and unused:
-            raise KeyError(f"Unused params violate `strict=True`, unused={_listed(unused)}")
         if strict and missing:
-            raise KeyError(f"Missing params violate `strict=True`, missing={_listed(missing)}")
-        for tensor, array in found:
-            wide = array.dtype in _WIDE_DTYPES and array.dtype != tensor.dtype
-            dtype = None if wide else array.dtype
-            tensor._reset(Tensor(array, dtype=dtype, device=tensor.device))
+            text = f"Missing params violate `strict=True`, missing={_listed(missing)}"
+            errors.insert(0, KeyError(text))
+        if strict and unused:
+            text = f"Unused params violate `strict=True`, unused={_listed(unused)}"
+            errors.insert(0, KeyError(text))
+        raise_all(errors)
+        for tensor, new in found:
+            tensor._reset(new)
 
     # ---- text ----------------------------------------------------------------------------------
 
@@ -459,19 +473,24 @@ def _without_names(named: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
         yield item[0] if len(item) == 1 else tuple(item)
 
 
-def _listed(names: set[str]) -> str:
-    return "{" + ", ".join(repr(name) for name in sorted(names)) + "}"
+def _listed(names: set[Any]) -> str:
+    return "{" + ", ".join(repr(name) for name in sorted(names, key=str)) + "}"
 
 
-def _checked_array(key: str, value: Any, tensor: Tensor, flat: bool) -> np.ndarray:
-    """The array to load into ``tensor``, in its shape."""
-    if isinstance(value, Tensor):
-        value = value.numpy()
-    if not isinstance(value, np.ndarray):
+def _loadable(key: str, value: Any, tensor: Tensor, flat: bool) -> Tensor:
+    """What to load into ``tensor``, in its shape and on its device."""
+    if not isinstance(value, (np.ndarray, Tensor)):
         raise TypeError(f"param `{key}` must be a numpy.ndarray, got {type(value).__name__}")
-    wanted, got = tuple(tensor.shape), value.shape
-    if got == wanted:
-        return value
-    if flat and (_squeezed(got) == _squeezed(wanted) or got == (tensor.size,)):
-        return value.reshape(wanted)
-    raise ValueError(f"param `{key}` shape mismatch, should be {wanted}, get {got}")
+    wanted, got = tuple(tensor.shape), tuple(value.shape)
+    fits = flat and (_squeezed(got) == _squeezed(wanted) or got == (tensor.size,))
+    if got != wanted and not fits:
+        raise ValueError(f"param `{key}` shape mismatch, should be {wanted}, get {got}")
+    wide = value.dtype in _WIDE_DTYPES and value.dtype != tensor.dtype
+    if isinstance(value, Tensor) and not wide and value.device == tensor.device:
+        return value.detach().reshape(wanted)
+    array = value.numpy() if isinstance(value, Tensor) else value
+    try:
+        dtype = None if wide else array.dtype
+        return Tensor(array.reshape(wanted), dtype=dtype, device=tensor.device)
+    except (TypeError, NotImplementedError) as error:
+        raise TypeError(f"param `{key}` has no dtype of tensors: {error}") from error

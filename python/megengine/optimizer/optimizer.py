@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..tensor import Parameter, Tensor
+from ..utils.all_errors import raise_all
 
 ParamGroup = dict[str, Any]
 Params = Parameter | Iterable[Parameter] | ParamGroup | Iterable[ParamGroup]
@@ -197,43 +198,108 @@ class Optimizer(metaclass=ABCMeta):
 
         Raises:
             ValueError: the number of groups, the number of parameters in one, the options of this
-                optimizer or the shape of a state tensor differ; nothing is changed then.
+                optimizer or the shape of a state tensor differ.
+            KeyError: something that it names is not there.
+            TypeError: a state is no array.
+
+        The error names all that does not fit, and nothing is changed then.
         """
-        saved_groups = state["param_groups"]
+        for key in ("param_groups", "state"):
+            if key not in state:
+                raise KeyError(key)
+        saved_groups, states = state["param_groups"], state["state"]
         if len(saved_groups) != len(self.param_groups):
-            raise ValueError("loaded state dict has a different number of parameter groups")
+            raise ValueError(
+                "loaded state dict has a different number of parameter groups: expected "
+                f"{len(self.param_groups)}, got {len(saved_groups)}"
+            )
+        errors: list[Exception] = []
         loaded: dict[Parameter, dict[str, Tensor]] = {}
-        for group, saved in zip(self.param_groups, saved_groups, strict=True):
-            if len(group["params"]) != len(saved["params"]):
-                raise ValueError(
-                    "loaded state dict contains a parameter group that doesn't match the size of "
-                    "optimizer's group"
-                )
-            if not self._defaults.keys() <= saved.keys():
-                raise ValueError(
-                    "loaded state dict contains a parameter group that doesn't match the keys of "
-                    "optimizer's group"
-                )
-            for param, number in zip(group["params"], saved["params"], strict=True):
+        for i, (group, saved) in enumerate(zip(self.param_groups, saved_groups, strict=True)):
+            errors += self._group_errors(i, group, saved)
+            numbers = dict(zip(group["params"], saved["params"], strict=False))
+            for param, number in numbers.items():
                 # A parameter without state, as all are for plain SGD, is not listed.
-                if number in state["state"]:
-                    loaded[param] = self._loaded_state(param, state["state"][number])
+                values = states.get(number, {})
+                loaded[param] = self._loaded_state(param, number, values, errors)
+            if any(loaded[p].keys() != self._state.get(p, {}).keys() for p in numbers):
+                options = {k: v for k, v in saved.items() if k != "params"}
+                errors += self._state_errors({**group, **options}, numbers, loaded)
+        raise_all(errors)
         for group, saved in zip(self.param_groups, saved_groups, strict=True):
             group.update((k, copy.deepcopy(v)) for k, v in saved.items() if k != "params")
         for param, values in loaded.items():
-            self._state[param] = values
+            self._state.pop(param, None)
+            if values:
+                self._state[param] = values
 
-    def _loaded_state(self, param: Parameter, saved: Mapping[str, Any]) -> dict[str, Tensor]:
-        own = self._state.get(param, {})
-        for name, tensor in own.items():
-            if name in saved and tuple(np.shape(saved[name])) != tuple(tensor.shape):
-                raise ValueError(
-                    f"loaded state '{name}' has shape {tuple(np.shape(saved[name]))}, expected "
-                    f"{tuple(tensor.shape)}"
+    def _group_errors(self, i: int, group: ParamGroup, saved: Mapping[str, Any]) -> list[Exception]:
+        """Where a loaded group is not like this optimizer's."""
+        errors: list[Exception] = []
+        own, got = len(group["params"]), len(saved["params"])
+        if own != got:
+            errors.append(
+                ValueError(
+                    "loaded state dict contains a parameter group that doesn't match the size of "
+                    f"optimizer's group: group {i} has {own} parameters, got {got}"
                 )
+            )
+        absent = sorted(self._defaults.keys() - saved.keys())
+        if absent:
+            errors.append(
+                ValueError(
+                    "loaded state dict contains a parameter group that doesn't match the keys of "
+                    f"optimizer's group: group {i} lacks {', '.join(absent)}"
+                )
+            )
+        return errors
+
+    def _state_errors(
+        self,
+        group: ParamGroup,
+        numbers: Mapping[Parameter, int],
+        loaded: Mapping[Parameter, Mapping[str, Tensor]],
+    ) -> list[Exception]:
+        """What is missing in loaded state, or more than a group with these options has.
+
+        Options decide about that: SGD has a buffer where there is momentum.
+        """
+        own, self._state = self._state, {}
+        try:
+            self._create_state(group)
+            wanted = self._state
+        finally:
+            self._state = own
+        errors: list[Exception] = []
+        for param, number in numbers.items():
+            names, got = wanted.get(param, {}).keys(), loaded[param].keys()
+            missing, unknown = ", ".join(sorted(names - got)), ", ".join(sorted(got - names))
+            if missing:
+                text = f"loaded state dict lacks the state {missing} of parameter {number}"
+                errors.append(KeyError(text))
+            if names and unknown:  # an optimizer may make its state when it needs it
+                text = f"loaded state dict has unknown state {unknown} of parameter {number}"
+                errors.append(ValueError(text))
+        return errors
+
+    def _loaded_state(
+        self, param: Parameter, number: int, saved: Mapping[str, Any], errors: list[Exception]
+    ) -> dict[str, Tensor]:
+        own = self._state.get(param, {})
         loaded = {}
         for name, value in saved.items():
+            label = f"loaded state '{name}' of parameter {number}"
+            if name in own and tuple(np.shape(value)) != tuple(own[name].shape):
+                errors.append(
+                    ValueError(
+                        f"{label} has shape {tuple(np.shape(value))}, expected "
+                        f"{tuple(own[name].shape)}"
+                    )
+                )
             wide = param.dtype == np.float64 and getattr(value, "dtype", None) == np.float64
-            dtype = np.float64 if wide else None
-            loaded[name] = Tensor(value, dtype=dtype, device=param.device)
-        return {**own, **loaded}
+            try:
+                dtype = np.float64 if wide else None
+                loaded[name] = Tensor(value, dtype=dtype, device=param.device)
+            except (TypeError, ValueError, NotImplementedError) as error:
+                errors.append(TypeError(f"{label} has no dtype of tensors: {error}"))
+        return loaded
