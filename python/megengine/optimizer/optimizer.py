@@ -222,9 +222,12 @@ class Optimizer(metaclass=ABCMeta):
                 # A parameter without state, as all are for plain SGD, is not listed.
                 values = states.get(number, {})
                 loaded[param] = self._loaded_state(param, number, values, errors)
-            if any(loaded[p].keys() != self._state.get(p, {}).keys() for p in numbers):
+            if any(
+                self._state.get(p, {}).keys() != states.get(n, {}).keys()
+                for p, n in numbers.items()
+            ):
                 options = {k: v for k, v in saved.items() if k != "params"}
-                errors += self._state_errors({**group, **options}, numbers, loaded)
+                errors += self._state_errors({**group, **options}, numbers, states)
         raise_all(errors)
         for group, saved in zip(self.param_groups, saved_groups, strict=True):
             group.update((k, copy.deepcopy(v)) for k, v in saved.items() if k != "params")
@@ -258,7 +261,7 @@ class Optimizer(metaclass=ABCMeta):
         self,
         group: ParamGroup,
         numbers: Mapping[Parameter, int],
-        loaded: Mapping[Parameter, Mapping[str, Tensor]],
+        states: Mapping[int, Mapping[str, Any]],
     ) -> list[Exception]:
         """What is missing in loaded state, or more than a group with these options has.
 
@@ -272,7 +275,7 @@ class Optimizer(metaclass=ABCMeta):
             self._state = own
         errors: list[Exception] = []
         for param, number in numbers.items():
-            names, got = wanted.get(param, {}).keys(), loaded[param].keys()
+            names, got = wanted.get(param, {}).keys(), states.get(number, {}).keys()
             missing, unknown = ", ".join(sorted(names - got)), ", ".join(sorted(got - names))
             if missing:
                 text = f"loaded state dict lacks the state {missing} of parameter {number}"
