@@ -41,6 +41,21 @@ def rand(seed, *shape):
     order = (np.arange(1, n + 1) * (2 * seed + 1) * 0.6180339887498949) % 1.0
     return (order * 4.0 - 2.0).reshape(shape).astype("float32")
 
+def picture(height, width, channels=3, dtype="uint8"):
+    "An image, of numbers from 0 to 255 that are the same on every NumPy."
+    return ((rand(5, height, width, channels) + 2.0) * 63.99).astype(dtype)
+
+def change(transform, *parts, **kw):
+    "Items that a transform makes of copies of one, one after the other, from a known state."
+    import random
+    np.random.seed(kw.get("seed", 0))
+    random.seed(0)
+    out = []
+    for _ in range(kw.get("times", 1)):
+        item = tuple(np.array(p) if isinstance(p, np.ndarray) else p for p in parts)
+        out.append(transform.apply(item if len(item) > 1 else item[0]))
+    return out
+
 def vjp(f, *xs, **kw):
     "(y, gradients of the float inputs) for an upstream gradient that is not ones."
     xs = [x if isinstance(x, Tensor) else T(x) for x in xs]

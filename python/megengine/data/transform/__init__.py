@@ -3,3 +3,4 @@
 from __future__ import annotations
 
 from .meta_transform import PseudoTransform, Transform
+from .vision import *

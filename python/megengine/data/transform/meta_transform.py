@@ -20,6 +20,9 @@ class Transform(ABC):
     def apply(self, input: Any) -> Any:
         """The item, changed."""
 
+    def __repr__(self) -> str:
+        return type(self).__name__
+
 
 class PseudoTransform(Transform):
     """Changes nothing.

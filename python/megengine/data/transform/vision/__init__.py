@@ -2,4 +2,5 @@
 
 from __future__ import annotations
 
-from .transform import Compose, VisionTransform
+from . import functional
+from .transform import *
