@@ -201,10 +201,10 @@ def test_inputs_in_other_layouts() -> None:
     kinds(lambda x, z: F.relu(net(x) + z), x, F.transpose(x, (0, 1, 2, 3)))
 
 
-@pytest.mark.parametrize("channels", [1, 16])
-def test_relu_of_nan_and_of_negative_numbers(channels: int) -> None:
+@pytest.mark.parametrize(("channels", "out"), [(1, 1), (16, 16), (1, 24)])
+def test_relu_of_nan_and_of_negative_numbers(channels: int, out: int) -> None:
     """NaN stays, and zeros have no sign, as without tracing."""
-    conv = M.Conv2d(channels, channels, 1, groups=channels, bias=False)
+    conv = M.Conv2d(channels, out, 1, groups=channels, bias=False)
     conv.weight[...] = F.ones(conv.weight.shape)
     row = T(np.float32([-2, -0.0, 0, 3, -1e-30, np.nan, np.inf]))
     program = record(lambda x: F.relu(conv(x)), F.broadcast_to(row, (1, channels, 1, 7))).compile()

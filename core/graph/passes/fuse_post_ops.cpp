@@ -118,7 +118,7 @@ class Fuser {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       // Keep their weights packed, which the ops whose weights may change do not.
       const Graph::Node& node = graph_.nodes[i];
-      if ((attrs_if<Linear>(node) || packs_weights(node)) && takes_post_ops(node)) {
+      if ((attrs_if<Linear>(node) || stays_packed(node)) && takes_post_ops(node)) {
         rewrite(i, i, {}, [](auto&) { return true; });
       }
     }
@@ -141,10 +141,10 @@ class Fuser {
     return attrs_if<Linear>(node) && linear_takes_post_ops(x, w);
   }
 
-  bool packs_weights(const Graph::Node& node) const {
+  bool stays_packed(const Graph::Node& node) const {
     const auto* op = attrs_if<Convolution>(node);
-    return op && runs_by_winograd(conv_attrs_2d(*op), graph_.values[node.in[0]].spec,
-                                  graph_.values[node.in[1]].spec);
+    return op && packs_weights(conv_attrs_2d(*op), graph_.values[node.in[0]].spec,
+                               graph_.values[node.in[1]].spec);
   }
 
   // Calls f with the attributes that the product has as a fused op, and puts that op at `at` in

@@ -12,14 +12,45 @@ namespace {
 constexpr std::int64_t kHalfLanes = kLanes<float> / 2;
 typedef float HalfVec __attribute__((vector_size(kBytes / 2)));
 
-// C[0:Rows, 0:Halves * kHalfLanes] = A B, for B of so many columns. A vector and a half take 3/4 of
-// the time of two: the halves run two at a time.
+// What becomes of the sums of a tile.
+struct TileEnd {
+  const float* bias;     // a number for each column
+  bool add = false;      // what C holds
+  bool bounded = false;  // to [low, high]; NaN stays, and -0 is a bound of 0
+  float low = 0, high = 0;
+};
+
+template <class V>
+[[gnu::always_inline]] inline void put_sums(V v, const TileEnd& end, float* to) {
+  if (end.add) {
+    V held;
+    __builtin_memcpy(&held, to, sizeof held);
+    v += held;
+  }
+  if (end.bounded) {
+    const V low = end.low - V{}, high = end.high - V{};
+    v = v <= low ? low : v;
+    v = v >= high ? high : v;
+  }
+  __builtin_memcpy(to, &v, sizeof v);
+}
+
+// C[0:Rows, 0:Halves * kHalfLanes] = A B + bias, for B of so many columns. A vector and a half take
+// 3/4 of the time of two: the halves run two at a time.
 template <int Rows, int Halves>
 [[gnu::noinline]] void half_tile(std::int64_t depth, const float* a, std::int64_t a_row,
-                                 const float* b, float* c, std::int64_t c_row) {
+                                 const float* b, float* c, std::int64_t c_row, const TileEnd& end) {
   constexpr int kFull = Halves / 2;
-  Vec<float> full[Rows][kFull + 1] = {};
-  HalfVec half[Rows] = {};
+  Vec<float> full[Rows][kFull + 1];
+  HalfVec half[Rows];
+#pragma GCC unroll 12
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kFull; ++j) full[i][j] = load(end.bias + j * kLanes<float>);
+    if constexpr (Halves % 2 == 1) {
+      __builtin_memcpy(&half[i], end.bias + kFull * kLanes<float>, sizeof half[i]);
+    }
+  }
   constexpr int kBases = (Rows + 2) / 3;
   const float* base[kBases];
   for (int i = 0; i < kBases; ++i) base[i] = a + 3 * i * a_row;
@@ -44,15 +75,13 @@ template <int Rows, int Halves>
   for (int i = 0; i < Rows; ++i) {
     float* const to = c + i * c_row;
 #pragma GCC unroll 2
-    for (int j = 0; j < kFull; ++j) store(to + j * kLanes<float>, full[i][j]);
-    if constexpr (Halves % 2 == 1) {
-      __builtin_memcpy(to + kFull * kLanes<float>, &half[i], sizeof half[i]);
-    }
+    for (int j = 0; j < kFull; ++j) put_sums(full[i][j], end, to + j * kLanes<float>);
+    if constexpr (Halves % 2 == 1) put_sums(half[i], end, to + kFull * kLanes<float>);
   }
 }
 
 using HalfTile = void (*)(std::int64_t, const float*, std::int64_t, const float*, float*,
-                          std::int64_t);
+                          std::int64_t, const TileEnd&);
 // half_tiles[rows - 1][halves - 1]
 #define MGE_HALF_TILES(rows) \
   {half_tile<rows, 1>, half_tile<rows, 2>, half_tile<rows, 3>, half_tile<rows, 4>}
@@ -78,18 +107,20 @@ void pack_columns(std::int64_t k, std::int64_t n, float* to, F&& at) {
   }
 }
 
-// C = A B for `rows` rows. The rows of a tile go through all of B's depth, so that the order of
-// each sum is that of the depth.
+// C = A B, with that end, for `rows` rows. The rows of a tile go through all of B's depth, so that
+// the order of each sum is that of the depth.
 inline void packed_product(std::int64_t rows, std::int64_t k, std::int64_t n, const float* a,
-                           std::int64_t a_row, const float* packed, float* c, std::int64_t c_row) {
+                           std::int64_t a_row, const float* packed, float* c, std::int64_t c_row,
+                           TileEnd end) {
   const std::int64_t count = (rows + kMaxRows - 1) / kMaxRows;
   for (std::int64_t j = 0; j < n; j += 4 * kHalfLanes) {
     const std::int64_t halves = std::min<std::int64_t>(4, (n - j) / kHalfLanes);
     for (std::int64_t t = 0; t < count; ++t) {
       const std::int64_t i = rows * t / count, height = rows * (t + 1) / count - i;
       half_tiles[height - 1][halves - 1](k, a + i * a_row, a_row, packed + j * k, c + i * c_row + j,
-                                         c_row);
+                                         c_row, end);
     }
+    end.bias += 4 * kHalfLanes;
   }
 }
 

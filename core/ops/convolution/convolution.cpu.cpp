@@ -9,6 +9,7 @@
 #include "core/kernels/cpu/packed_weights.h"
 #include "core/ops/convolution/convolution.h"
 #include "core/ops/convolution/depthwise.loops.h"
+#include "core/ops/convolution/pointwise.loops.h"
 #include "core/ops/convolution/winograd.loops.h"
 #include "core/runtime/allocator.h"
 
@@ -100,7 +101,10 @@ DType compute_dtype(DType out) {
 }
 // Smaller outputs have too few tiles for weights that are 16/9 as large.
 constexpr std::int64_t kWinogradSide = 7;
-constexpr std::int64_t kWinogradWeights = -1;  // the layout of their weights
+// Of so many channels, half a register more or less hardly counts.
+constexpr std::int64_t kWideChannels = 112;
+// The layouts of their weights.
+constexpr std::int64_t kWinogradWeights = -1, kPointwiseWeights = -2;
 
 bool for_onednn(DType dtype) { return cpu::dnn::computes(dtype); }
 
@@ -184,39 +188,58 @@ bool try_onednn(const char* op, const Conv& conv, const Value& x, const Prepared
 
 }  // namespace
 
-bool runs_by_winograd(const ConvAttrs& attrs, const Spec& x, const Spec& weight) {
-  const Shape& w = weight.shape;
-  if (attrs.spatial != 2 || w.size() != 4 || w[2] != 3 || w[3] != 3) return false;
-  if (attrs.mode != ConvMode::CROSS_CORRELATION) return false;
-  if (x.dtype != DType::float32 || weight.dtype != DType::float32 ||
-      weight.strides != row_major(w)) {
-    return false;
-  }
-  for (std::size_t i = 0; i < 2; ++i) {
-    if (attrs.stride[i] != 1 || attrs.dilate[i] != 1) return false;
-  }
-  return w[0] % cpu::kWinogradOutChannels == 0 && w[1] % cpu::kWinogradChannels == 0 &&
-         x.shape[2] + 2 * attrs.pad[0] >= kWinogradSide + 2 &&
-         x.shape[3] + 2 * attrs.pad[1] >= kWinogradSide + 2;
-}
-
 namespace {
 
-void run_winograd(const ConvAttrs& attrs, const Values& in, const cpu::dnn::PostOps& post,
-                  const MutView& out) {
+// Which of our kernels for weights that stay is faster than oneDNN, if any is.
+enum class Own : std::uint8_t { none, winograd, pointwise };
+
+Own own_kernel(const ConvAttrs& attrs, const Spec& x, const Spec& weight) {
+  const Shape& w = weight.shape;
+  if (attrs.spatial != 2 || w.size() != 4 || attrs.mode != ConvMode::CROSS_CORRELATION ||
+      x.dtype != DType::float32 || weight.dtype != DType::float32 ||
+      weight.strides != row_major(w)) {
+    return Own::none;
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (attrs.stride[i] != 1 || attrs.dilate[i] != 1) return Own::none;
+  }
+  if (w[2] == 3 && w[3] == 3) {
+    const bool fits = w[0] % cpu::kWinogradOutChannels == 0 && w[1] % cpu::kWinogradChannels == 0 &&
+                      x.shape[2] + 2 * attrs.pad[0] >= kWinogradSide + 2 &&
+                      x.shape[3] + 2 * attrs.pad[1] >= kWinogradSide + 2;
+    return fits ? Own::winograd : Own::none;
+  }
+  // oneDNN computes whole registers, which half of the last one is wasted on.
+  const bool halves = cpu::isa() == cpu::Isa::avx512 && w[0] % 16 == 8 && w[0] < kWideChannels;
+  const bool plain = w[2] == 1 && w[3] == 1 && attrs.pad[0] == 0 && attrs.pad[1] == 0;
+  return plain && halves ? Own::pointwise : Own::none;
+}
+
+void run_own(Own own, const ConvAttrs& attrs, const Values& in, const cpu::dnn::PostOps& post,
+             const MutView& out) {
   const Prepared src(in[0].view(), DType::float32, kChannelsLast);
+  std::optional<Prepared> bias_copy;
+  if (in.size() > 2) bias_copy.emplace(in[2].view(), DType::float32, kRowMajor);
   const View weight = in[1].view();
   const std::int64_t channels = weight.shape[1], out_channels = weight.shape[0];
-  const auto packed =
-      cpu::packed_weights(*in[1].impl(), {kWinogradWeights}, cpu::KeepWeights::at_once, [&] {
-        auto made = std::make_shared<Scratch>(sizeof(float) * 16 *
-                                              static_cast<std::size_t>(channels * out_channels));
-        MGE_DISPATCH(winograd_pack)
-        (static_cast<const float*>(weight.data), channels, out_channels, made->as<float>());
+  const bool winograd = own == Own::winograd;
+  const auto packed = cpu::packed_weights(
+      *in[1].impl(), {winograd ? kWinogradWeights : kPointwiseWeights}, cpu::KeepWeights::at_once,
+      [&] {
+        const std::int64_t size = (winograd ? 16 : 1) * channels * out_channels;
+        auto made = std::make_shared<Scratch>(sizeof(float) * static_cast<std::size_t>(size));
+        (winograd ? MGE_DISPATCH(winograd_pack) : MGE_DISPATCH(pointwise_pack))(
+            static_cast<const float*>(weight.data), channels, out_channels, made->as<float>());
         return made;
       });
-  std::optional<Prepared> bias;
-  if (in.size() > 2) bias.emplace(in[2].view(), DType::float32, kRowMajor);
+  const auto* const x = static_cast<const float*>(src.view().data);
+  const auto* const bias = bias_copy ? static_cast<const float*>(bias_copy->view().data) : nullptr;
+  auto* const y = static_cast<float*>(out.data);
+  if (!winograd) {
+    const cpu::PointwiseLayout at{out.size() / out_channels, channels, out_channels};
+    MGE_DISPATCH(pointwise_convolution)(x, packed->as<float>(), bias, y, at, post);
+    return;
+  }
   const cpu::WinogradLayout at{.batch = out.shape[0],
                                .channels = channels,
                                .h = in[0].shape()[2],
@@ -226,20 +249,21 @@ void run_winograd(const ConvAttrs& attrs, const Values& in, const cpu::dnn::Post
                                .out_w = out.shape[3],
                                .pad_h = attrs.pad[0],
                                .pad_w = attrs.pad[1]};
-  MGE_DISPATCH(winograd_convolution)
-  (static_cast<const float*>(src.view().data), packed->as<float>(),
-   bias ? static_cast<const float*>(bias->view().data) : nullptr, static_cast<float*>(out.data), at,
-   post);
+  MGE_DISPATCH(winograd_convolution)(x, packed->as<float>(), bias, y, at, post);
 }
 
 }  // namespace
 
+bool packs_weights(const ConvAttrs& attrs, const Spec& x, const Spec& weight) {
+  return own_kernel(attrs, x, weight) != Own::none;
+}
+
 bool run_convolution_with(const char* op, const ConvAttrs& attrs, const Values& in,
                           const cpu::dnn::PostOps& post, const MutView& out) {
   if (out.size() == 0 || in[0].size() == 0 || in[1].size() == 0) return false;
-  if (runs_by_winograd(attrs, in[0].spec(), in[1].spec()) &&
-      is_channels_last(out.shape, out.strides)) {
-    run_winograd(attrs, in, post, out);
+  const Own own = own_kernel(attrs, in[0].spec(), in[1].spec());
+  if (own != Own::none && is_channels_last(out.shape, out.strides)) {
+    run_own(own, attrs, in, post, out);
     return true;
   }
   const View w = correlated(in[1].view(), attrs), b = in.size() > 2 ? in[2].view() : View{};

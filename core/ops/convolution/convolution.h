@@ -144,9 +144,8 @@ Spec infer_convolution(const char* op, const ConvAttrs& attrs, const Specs& in);
 
 // The kernels (convolution.cpu.cpp); shapes have been checked.
 void run_convolution(const char* op, const ConvAttrs& attrs, const Values& in, const MutView& out);
-// Whether weights that stay are transformed, which saves half of the multiplications
-// (winograd.loops.h).
-bool runs_by_winograd(const ConvAttrs& attrs, const Spec& x, const Spec& weight);
+// Whether weights that stay are worth a layout of their own (winograd.loops.h, pointwise.loops.h).
+bool packs_weights(const ConvAttrs& attrs, const Spec& x, const Spec& weight);
 // With what follows it, for weights that stay; false where there is no kernel for that, and nothing
 // was written.
 bool run_convolution_with(const char* op, const ConvAttrs& attrs, const Values& in,

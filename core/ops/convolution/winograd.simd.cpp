@@ -130,7 +130,7 @@ struct Work {
     for (int64_t p = 0; p < kPoints; ++p) {
       packed_product(tiles, at.channels, at.out_channels, v + p * tiles * in_row(), in_row(),
                      packed + p * at.channels * at.out_channels, m + p * tiles * out_row(),
-                     out_row());
+                     out_row(), {.bias = zeros});
     }
     for (int64_t t = begin; t < end;) {  // neighbours along a row
       const int64_t count = std::min(end - t, tiles_x - t % tiles_x);

@@ -75,30 +75,30 @@ def _record(kind: str, activation: str | None, bias: bool, residual: str, groups
     )
 
 
-def _transformed(activation: str | None, bias: bool, residual: str, size: int) -> Record:
-    """Kernels of 3 x 3 with channels for Winograd's transforms, over an odd and an even side."""
+def _packed(kernel: int, activation: str | None, bias: bool, residual: str, size: int) -> Record:
+    """Kernels with channels for our own layouts of weights, over an odd and an even side."""
     attributes = {"bias": bias, "residual": residual, "activation": activation}
     attributes |= NUMBERS.get(activation or "", {})
-    if activation == "SILU":
-        attributes |= {"scale": 1.5, "shift": -0.25}
-    op = builtin.FusedConvolution(pad_h=1, pad_w=0, **attributes)
-    shapes: list[tuple[int, ...]] = [(2, 16, size, size + 3), (24, 16, 3, 3)]
-    shapes += [(24,)] * bias + [(2, 24, size, size + 1)] * (residual != "NONE")
+    scale, shift = (1.5, -0.25) if activation == "SILU" else (1, 0)
+    attributes |= {"scale": scale, "shift": shift}
+    pad = (1, 0) if kernel == 3 else (0, 0)
+    op = builtin.FusedConvolution(pad_h=pad[0], pad_w=pad[1], **attributes)
+    out = (2, 24, size, size + 4 - kernel)
+    shapes: list[tuple[int, ...]] = [(2, 16, size, size + 3), (24, 16, kernel, kernel)]
+    shapes += [(24,)] * bias + [out] * (residual != "NONE")
 
     def ref(*a: Array) -> Array:
-        y = conv_ref(a[0], a[1], None, (1, 1), (1, 0))
+        y = conv_ref(a[0], a[1], None, (1, 1), pad)
         if bias:
             y = y + a[2][:, None, None]
         if residual == "BEFORE_ACTIVATION":
             y = y + a[-1]
         if activation:
-            y = ACTIVATIONS[activation](y)
-        if activation == "SILU":
-            y = y * 1.5 - 0.25
+            y = ACTIVATIONS[activation](y) * scale + shift
         return y + a[-1] if residual == "AFTER_ACTIVATION" else y
 
     return Record(
-        f"FusedConvolution-3x3-{activation}-{'bias' if bias else 'plain'}-{residual}-{size}",
+        f"FusedConvolution-{kernel}-{activation}-{'bias' if bias else 'plain'}-{residual}-{size}",
         fn=lambda *a: apply(op, *a)[0],
         ref=ref,
         inputs=lambda rng: [0.3 * rng.standard_normal(s) for s in shapes],
@@ -106,15 +106,18 @@ def _transformed(activation: str | None, bias: bool, residual: str, size: int) -
         tol=TOLERANCE,
         order=0,
         empty=False,
-        exact_threads=False,
+        exact_threads=True,
     )
 
 
 RECORDS = [
-    *(_transformed(a, True, "NONE", 7) for a in ACTIVATIONS),
-    _transformed(None, False, "NONE", 16),
+    *(_packed(kernel, a, True, "NONE", 7) for kernel in (1, 3) for a in ACTIVATIONS),
+    _packed(3, None, False, "NONE", 16),
+    _packed(1, None, False, "NONE", 1),
     *(
-        _transformed("SILU", bias, residual, 9)
+        _packed(kernel, activation, bias, residual, 9)
+        for kernel in (1, 3)
+        for activation in ("SILU", "RELU")
         for bias in (False, True)
         for residual in ("BEFORE_ACTIVATION", "AFTER_ACTIVATION")
     ),
