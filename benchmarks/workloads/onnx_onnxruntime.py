@@ -7,7 +7,7 @@ import os
 import onnxruntime
 
 from benchmarks.workloads import Work, workload
-from benchmarks.workloads.onnx_files import exported, image
+from benchmarks.workloads.onnx_files import exported, inputs
 
 
 def run(name: str) -> Work:
@@ -16,7 +16,7 @@ def run(name: str) -> Work:
     session = onnxruntime.InferenceSession(
         exported(name), options, providers=["CPUExecutionProvider"]
     )
-    feed = {session.get_inputs()[0].name: image()}
+    feed = {session.get_inputs()[0].name: inputs(name)}
     return Work(lambda: session.run(None, feed))
 
 
@@ -33,3 +33,8 @@ def onnx_mobilenet_v2() -> Work:
 @workload
 def onnx_vit() -> Work:
     return run("vit")
+
+
+@workload
+def onnx_minilm() -> Work:
+    return run("minilm")
