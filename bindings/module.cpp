@@ -1,4 +1,5 @@
 #include "bindings/exchange.h"
+#include "bindings/pixels.h"
 #include "bindings/symbol.h"
 #include "bindings/tensor.h"
 
@@ -19,4 +20,5 @@ NB_MODULE(_core, m) {
   bind_indexing(m);
   bind_autodiff(m);
   bind_optimizer(m);
+  bind_pixels(m);
 }

@@ -16,9 +16,11 @@ import numpy as np
 import pytest
 
 import megengine.data.transform as T
+from megengine import _core
 from megengine.data import DataLoader, SequentialSampler
 from megengine.data.dataset import Dataset
 from megengine.data.transform.vision import functional as F
+from megengine.data.transform.vision import pixels
 
 MEAN, STD = [103.530, 116.280, 123.675], [57.375, 57.120, 58.395]
 
@@ -235,6 +237,136 @@ def test_lighting_and_noise_have_their_moments(rng: np.random.Generator):
     shifts = np.array([T.Lighting(0.1).apply(image)[0, 0] - 128 for _ in range(4000)])
     axes = T.Lighting(0.1).eigvec * T.Lighting(0.1).eigval * 25.5
     np.testing.assert_allclose(np.cov(shifts.T), axes @ axes.T, rtol=0.15)
+
+
+# Kernels for images of 8 bits.
+
+
+def views(rng: np.random.Generator, channels: int) -> list[Any]:
+    """Images of many sizes and strides."""
+    whole = rng.integers(0, 256, (70, 600, channels)).astype(np.uint8)
+    frozen = whole[:3].copy()
+    frozen.flags.writeable = False
+    return [
+        whole,
+        whole[3:67, 5:300],
+        whole[::-1],
+        whole[:, ::-1],
+        whole[::3, ::2],
+        whole.transpose(1, 0, 2),
+        np.asfortranarray(whole),
+        whole[:1, :1],
+        whole[:, :1],
+        whole[:0],
+        whole[:, :0],
+        frozen,
+    ]
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_kernels_give_the_bits_of_numpy(rng: np.random.Generator, channels: int):
+    mean = rng.uniform(0, 255, channels).astype(np.float32)
+    std = rng.uniform(1, 99, channels).astype(np.float32)
+    offset = rng.uniform(-99, 99, channels).astype(np.float32)
+    for image in views(rng, channels):
+        assert pixels.suits(image)
+        want = (image - mean) / std
+        got = pixels.normalize(image, mean, std, as_planes=False)
+        assert got.dtype == np.float32
+        np.testing.assert_array_equal(got, want)
+        got = pixels.normalize(image, mean, std, as_planes=True)
+        np.testing.assert_array_equal(got, want.transpose(2, 0, 1))
+        np.testing.assert_array_equal(pixels.planes(image), image.transpose(2, 0, 1))
+        exact = image.astype(np.float32)
+        for share in (0.0, 0.3, 1.0, 1.7, 9.0):
+            want = np.clip(exact * np.float32(share) + offset, 0, 255).astype(np.uint8)
+            np.testing.assert_array_equal(pixels.mix(image, share, offset), want)
+            if channels == 3:
+                weights = np.array([0.114, 0.587, 0.299], dtype=np.float32)
+                grey = exact[..., 0] * weights[0] + exact[..., 1] * weights[1]
+                grey = (grey + exact[..., 2] * weights[2])[..., None]
+                rest = np.float32(1 - share)
+                want = np.clip(exact * np.float32(share) + grey * rest, 0, 255).astype(np.uint8)
+                got = pixels.mix(image, share, grey=1 - share)
+                np.testing.assert_array_equal(got, image if share == 1 else want)
+
+
+def test_images_that_kernels_do_not_take():
+    for wrong in (np.zeros((2, 2, 5), np.uint8), np.zeros((2, 2, 3), np.int8), np.zeros((2, 2)), 3):
+        assert not pixels.suits(wrong)
+    image, three = np.zeros((2, 4, 3), np.uint8), np.zeros(3, np.float32)
+    for call in (
+        lambda: _core.pixel_planes(image, np.empty((2, 4, 3), np.uint8)),
+        lambda: _core.pixel_planes(image[:, ::2], np.empty((3, 2, 2), np.uint8)),
+        lambda: _core.pixel_planes(np.zeros((2, 2, 5), np.uint8), np.empty((5, 2, 2), np.uint8)),
+        lambda: _core.mix_pixels(image, 1.0, three[:2], 0.0, np.empty_like(image)),
+        lambda: _core.mix_pixels(
+            image[:, :, :1].copy(), 1.0, three[:1], 1.0, image[:, :, :1].copy()
+        ),
+        lambda: _core.normalize_pixels(image, three, three[:1], np.empty((2, 4, 3), "f"), False),
+        lambda: _core.normalize_pixels(image, three, three, np.empty((2, 4, 3), "f"), True),
+    ):
+        with pytest.raises(ValueError, match="pixels: "):
+            call()
+
+
+@pytest.mark.parametrize("mean", [0, 128, [128], MEAN])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "int32"])
+def test_compose_changes_no_bits(rng: np.random.Generator, mean: Any, dtype: str):
+    """Transforms that Compose runs as one give what they give one by one."""
+    image, mask = picture(rng, dtype=dtype), rng.integers(0, 5, (40, 50, 1)).astype(np.uint8)
+    steps = [T.CenterCrop((20, 30)), T.Normalize(mean, STD), T.ToMode()]
+    composed = T.Compose(steps, order=("image", "mask", "info"))
+    want: Any = (image, mask, 5)
+    for step in steps:
+        want = step.apply(want)
+    for got in (
+        composed.apply((image, mask, 5)),
+        composed.apply_batch([(image, mask, 5)])[0],
+        T.Compose(steps, True, order=("image", "mask", "info")).apply_batch([(image, mask, 5)])[0],
+    ):
+        assert got[0].dtype == want[0].dtype
+        assert got[0].flags.c_contiguous
+        np.testing.assert_array_equal(got[0], want[0])
+        np.testing.assert_array_equal(got[1], want[1])
+        assert got[2] == 5
+
+
+def test_compose_leaves_subclasses_alone(rng: np.random.Generator):
+    class Own(T.Normalize):
+        def _apply_image(self, image: Any) -> Any:
+            return image * 0 + 7
+
+    image = picture(rng)
+    assert (T.Compose([Own(), T.ToMode()]).apply(image) == 7).all()
+    grey = image[:, :, :1]  # three means make three channels of one
+    want = ((grey - np.float32(MEAN)) / np.float32(STD)).transpose(2, 0, 1)
+    np.testing.assert_array_equal(T.Compose([T.Normalize(MEAN, STD), T.ToMode()]).apply(grey), want)
+
+
+@pytest.mark.parametrize(
+    "name", ["BrightnessTransform", "ContrastTransform", "SaturationTransform"]
+)
+def test_kernels_of_colours_beside_float32(rng: np.random.Generator, name: str):
+    """Whole numbers may be met from either side: contrast has another mean, by rounding."""
+    for seed in range(20):
+        image, transform = picture(rng), getattr(T, name)(0.9)
+        np.random.seed(seed)
+        got = transform.apply(image).astype(int)
+        np.random.seed(seed)
+        want = np.floor(transform.apply(image.astype(np.float32))).astype(int)
+        assert np.abs(got - want).max() <= 1
+        assert (got != want).mean() < (0.05 if name == "ContrastTransform" else 1e-3)
+
+
+def test_lighting_of_bytes_is_exact(rng: np.random.Generator):
+    image = picture(rng)
+    for seed in range(20):
+        np.random.seed(seed)
+        got = T.Lighting(0.5).apply(image)
+        np.random.seed(seed)
+        want = T.Lighting(0.5).apply(image.astype(np.float64)).astype(np.uint8)
+        np.testing.assert_array_equal(got, want)
 
 
 # Items.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import functional as F
+from . import pixels
 from .base import ValueTransform, VisionTransform
 from .compose import Compose
 
@@ -29,6 +30,7 @@ class _Blend(ValueTransform):
     """
 
     _what: str
+    _mixed: tuple[int, ...] = (1, 2, 3, 4)  # numbers of channels that `_mix` takes
 
     def __init__(self, value: float, *, order: Sequence[str] | None = None) -> None:
         super().__init__(order)
@@ -41,11 +43,18 @@ class _Blend(ValueTransform):
             return image
         F.check_image(type(self).__name__, image)
         share = np.random.uniform(max(0, 1 - self.value), 1 + self.value)
+        if pixels.suits(image) and image.shape[2] in self._mixed:
+            return self._mix(image, share)
         exact = image.astype(np.float32)
         return np.clip(self._blend(exact, share), 0, 255).astype(image.dtype)
 
     def _blend(self, image: Any, share: float) -> Any:
+        """The mixture, of an image in float32."""
         raise NotImplementedError(f"{type(self).__name__} does not define _blend")
+
+    def _mix(self, image: Any, share: float) -> Any:
+        """The same of an image of 8 bits, brought into range and cut."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _mix")
 
 
 class BrightnessTransform(_Blend):
@@ -66,6 +75,9 @@ class BrightnessTransform(_Blend):
     def _blend(self, image: Any, share: float) -> Any:
         return image * share
 
+    def _mix(self, image: Any, share: float) -> Any:
+        return pixels.mix(image, share)
+
 
 class ContrastTransform(_Blend):
     """Moves images away from their mean brightness, or towards it.
@@ -80,9 +92,16 @@ class ContrastTransform(_Blend):
     """
 
     _what = "contrast"
+    _mixed = (3, 4)
 
     def _blend(self, image: Any, share: float) -> Any:
         return image * share + float(F.to_gray(image).mean()) * (1 - share)
+
+    def _mix(self, image: Any, share: float) -> Any:
+        # From sums of integers: what float32 loses in the mean of a grey image is not lost here.
+        blue, green, red, _ = F.opencv("ContrastTransform").mean(image)
+        mean = 0.114 * blue + 0.587 * green + 0.299 * red
+        return pixels.mix(image, share, mean * (1 - share))
 
 
 class SaturationTransform(_Blend):
@@ -98,9 +117,13 @@ class SaturationTransform(_Blend):
     """
 
     _what = "saturation"
+    _mixed = (3,)
 
     def _blend(self, image: Any, share: float) -> Any:
         return image * share + F.to_gray(image) * (1 - share)
+
+    def _mix(self, image: Any, share: float) -> Any:
+        return pixels.mix(image, share, grey=1 - share)
 
 
 class HueTransform(ValueTransform):
@@ -216,4 +239,7 @@ class Lighting(ValueTransform):
         if image.shape[2] != 3:
             raise ValueError(f"Lighting: expected 3 channels, got an image of shape {image.shape}")
         colour = self.eigvec @ (np.random.normal(scale=self.scale * 255, size=3) * self.eigval)
+        if pixels.suits(image):
+            # The sum is cut, and the image holds whole numbers: so the colour may be cut before.
+            return pixels.mix(image, 1, np.floor(colour))
         return np.clip(image.astype(np.float32) + colour, 0, 255).astype(image.dtype)

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import functional as F
 from .base import VisionTransform
+from .value import Normalize, NormalizeToMode, ToMode
 
 __all__ = ["Compose", "TorchTransformCompose"]
 
@@ -61,13 +62,13 @@ class Compose(VisionTransform):
         """The items of a batch, changed."""
         if not self.batch_compose:
             return super().apply_batch(inputs)
-        for transform in self._shuffle():
+        for transform in _fuse(self._shuffle()):
             inputs = transform.apply_batch(inputs)
         return inputs
 
     def apply(self, input: Any) -> Any:
         """The item, changed by all transforms."""
-        for transform in self._shuffle():
+        for transform in _fuse(self._shuffle()):
             input = transform.apply(input)
         return input
 
@@ -79,6 +80,21 @@ class Compose(VisionTransform):
             for place, source in zip(group, moved, strict=True):
                 out[place - 1] = self.transforms[group[source] - 1]
         return out
+
+
+def _fuse(transforms: list[Any]) -> list[Any]:
+    """The transforms, with one in the place of two where that gives the same and takes less time.
+
+    Only of the classes themselves: a subclass may do something else.
+    """
+    out: list[Any] = []
+    for transform in transforms:
+        last = out[-1] if out else None
+        if type(last) is Normalize and type(transform) is ToMode and last.order == transform.order:
+            out[-1] = NormalizeToMode(last, transform)
+        else:
+            out.append(transform)
+    return out
 
 
 class TorchTransformCompose(VisionTransform):

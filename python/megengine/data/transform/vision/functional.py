@@ -103,18 +103,20 @@ def pad(image: Image, size: Any, value: Any) -> Image:
     """
     check_image("pad", image, (2, 3))
     top, bottom, left, right = pad_size("pad", size)
-    border = np.asarray(0 if value is None else value)
-    if border.dtype.kind not in "biuf" or border.ndim > 1:
+    channels = image.shape[2] if image.ndim == 3 else 1
+    if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
+        values = [*value[:channels], *[0] * (channels - len(value))]
+    else:
+        values = [0 if value is None else value] * channels
+    if not all(isinstance(v, (int, float, np.number, np.bool_)) for v in values):
         raise TypeError(f"pad: value must be a number, or a number a channel, got {value!r}")
-    if border.ndim:
-        channels = image.shape[2] if image.ndim == 3 else 1
-        border = np.concatenate([border[:channels], np.zeros(max(0, channels - len(border)), int)])
-        border = border if image.ndim == 3 else border[0]
-    if border.dtype.kind == "f":
+    if any(isinstance(v, (float, np.floating)) for v in values):
         image = image.astype(np.float32, copy=False)
     elif image.dtype.kind in "iu":
         limits = np.iinfo(image.dtype)
-        border = np.clip(border, limits.min, limits.max)
+        values = [min(max(int(v), limits.min), limits.max) for v in values]
+    same = channels == 0 or values.count(values[0]) == channels
+    border = values[0] if same and values else np.array(values, image.dtype)
     height, width = image.shape[:2]
     out = np.empty((height + top + bottom, width + left + right, *image.shape[2:]), image.dtype)
     out[:top] = border

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import functional as F
+from . import pixels
 from .base import ValueTransform
 
 __all__ = ["GaussianNoise", "Normalize", "ToMode"]
@@ -40,6 +42,9 @@ class Normalize(ValueTransform):
             raise ValueError(f"Normalize: std must not be 0, got {std!r}")
 
     def _apply_image(self, image: Any) -> Any:
+        numbers = self._of_channels(image)
+        if numbers is not None:
+            return pixels.normalize(image, *numbers, as_planes=False)
         array = np.asarray(image)
         if array.dtype.kind not in "biuf":
             raise TypeError(
@@ -52,6 +57,16 @@ class Normalize(ValueTransform):
                 f"Normalize: mean and std, of shapes {self.mean.shape} and {self.std.shape}, do "
                 f"not go with an image of shape {array.shape}"
             ) from error
+
+    def _of_channels(self, image: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """`mean` and `std` with a number for each channel; None if the kernel does not fit."""
+        if not pixels.suits(image):
+            return None
+        shape = (image.shape[2],)
+        if any(array.shape not in ((), (1,), shape) for array in (self.mean, self.std)):
+            return None
+        mean, std = (np.broadcast_to(array, shape) for array in (self.mean, self.std))
+        return np.ascontiguousarray(mean), np.ascontiguousarray(std)
 
 
 class ToMode(ValueTransform):
@@ -75,11 +90,39 @@ class ToMode(ValueTransform):
 
     def _apply_image(self, image: Any) -> Any:
         F.check_image("ToMode", image)
-        return np.ascontiguousarray(image.transpose(2, 0, 1))
+        return _planes(image)
 
     def _apply_mask(self, mask: Any) -> Any:
         F.check_image("ToMode", mask, (2, 3), "mask")
-        return mask if mask.ndim == 2 else np.ascontiguousarray(mask.transpose(2, 0, 1))
+        return mask if mask.ndim == 2 else _planes(mask)
+
+
+def _planes(image: NDArray[Any]) -> NDArray[Any]:
+    """A copy as (channels, height, width)."""
+    if pixels.suits(image):
+        return pixels.planes(image)
+    return np.array(image.transpose(2, 0, 1), order="C")
+
+
+class NormalizeToMode(ValueTransform):
+    """:class:`Normalize`, then :class:`ToMode`, in one pass over images of 8 bits.
+
+    :class:`.Compose` puts it in their place. The values are the same, to the bit.
+    """
+
+    def __init__(self, normalize: Normalize, to_mode: ToMode) -> None:
+        super().__init__(normalize.order)
+        self.normalize = normalize
+        self.to_mode = to_mode
+
+    def _apply_image(self, image: Any) -> Any:
+        numbers = self.normalize._of_channels(image)
+        if numbers is not None:
+            return pixels.normalize(image, *numbers, as_planes=True)
+        return self.to_mode._apply_image(self.normalize._apply_image(image))
+
+    def _apply_mask(self, mask: Any) -> Any:
+        return self.to_mode._apply_mask(mask)
 
 
 class GaussianNoise(ValueTransform):
