@@ -41,7 +41,7 @@ class VisionDataset(Dataset):
         order: Sequence[str] | None = None,
         supported_order: Sequence[str] | None = None,
     ) -> None:
-        self.root = os.path.expanduser(root) if isinstance(root, str) else root
+        self.root: Any = os.path.expanduser(root) if isinstance(root, str) else root
         order = ("image",) if order is None else order
         if not isinstance(order, Sequence):
             raise ValueError(f"order should be a sequence, but got order={order}")
