@@ -55,10 +55,12 @@ def interpreters(torch: str | None) -> dict[str, str]:
     found = {"openmge": sys.executable, "numpy": sys.executable}
     if importlib.util.find_spec("onnxruntime"):
         found["onnxruntime"] = sys.executable
+    if importlib.util.find_spec("cv2"):
+        found["opencv"] = sys.executable
     if torch is None and importlib.util.find_spec("torch"):
         torch = sys.executable
     if torch:
-        found |= {"torch": torch, "torch channels-last": torch}
+        found |= {"torch": torch, "torch channels-last": torch, "pillow": torch}
     return found
 
 

@@ -40,6 +40,8 @@ FRAMEWORKS = {
     "torch": "torch",
     "torch channels-last": "torch",
     "onnxruntime": "onnxruntime",
+    "opencv": "opencv",
+    "pillow": "pillow",
 }
 
 # The workloads of this process's framework, by name, and which of them have two memory formats.

@@ -16,7 +16,7 @@ __all__ = ["flip", "pad", "resize", "to_bgr", "to_gray", "wrap_keepdims"]
 
 Image = NDArray[Any]
 
-_RESIZED = ("uint8", "uint16", "int16", "float32", "float64")
+_RESIZED = [np.dtype(name) for name in ("uint8", "uint16", "int16", "float32", "float64")]
 # Dtypes that OpenCV moves around without a look at the values, by the size of an element.
 _CARRIERS = {1: np.uint8, 2: np.uint16, 4: np.int32, 8: np.float64}
 _NEAREST = 0
@@ -176,10 +176,10 @@ def resize(image: Image, size: Sequence[int], interpolation: int = 1) -> Image:
     dtype, shape = image.dtype, (height, width, *image.shape[2:])
     if interpolation == _NEAREST and dtype.itemsize in _CARRIERS:
         image = image.view(_CARRIERS[dtype.itemsize])
-    elif dtype.name not in _RESIZED:
+    elif dtype not in _RESIZED:
         raise TypeError(
-            f"resize: expected an image of {', '.join(_RESIZED)}, got {dtype}; convert it first, "
-            "or take the nearest pixels with interpolation=0"
+            f"resize: expected an image of {', '.join(map(str, _RESIZED))}, got {dtype}; convert "
+            "it first, or take the nearest pixels with interpolation=0"
         )
     out = opencv("resize").resize(image, (width, height), interpolation=interpolation)
     return out.view(dtype).reshape(shape)
