@@ -103,6 +103,25 @@ def test_products_of_many_sizes(sizes: tuple[int, int, int], dtype: str) -> None
 # ---- accuracy ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("sizes", [(1600, 40, 70), (1537, 600, 450), (130, 33, 2100)])
+def test_rows_and_columns_of_large_matrices(
+    sizes: tuple[int, int, int], transpose_a: bool, transpose_b: bool
+) -> None:
+    """Many rows and columns of the first operand take other ways through oneDNN than few."""
+    m, n, k = sizes
+    a = normal(*((k, m) if transpose_a else (m, k)))
+    b = normal(*((n, k) if transpose_b else (k, n)))
+    x, y = (t.numpy().astype(np.float64) for t in (a, b))
+    want = (x.T if transpose_a else x) @ (y.T if transpose_b else y)
+    for _ in range(2):
+        got = F.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-4, atol=1e-6 * k)
+    part = F.matmul(a[:, 3:] if transpose_a else a[3:], b, transpose_a, transpose_b)
+    np.testing.assert_allclose(part.numpy(), want[3:], rtol=1e-4, atol=1e-6 * k)
+
+
 def test_long_sums_keep_their_digits() -> None:
     x = F.full((4000000,), 0.1)
     exact = 4e6 * float(np.float32(0.1)) ** 2

@@ -222,10 +222,12 @@ dnnl::primitive_attr attributes(const PostOps& post = {}) {
   return attr;
 }
 
+bool is_empty(const PostOps& post) {
+  return !post.activation && post.add == PostOps::Add::none && post.scale == 1 && post.shift == 0;
+}
+
 void add_to_key(Key& k, const PostOps& post) {
-  if (!post.activation && post.add == PostOps::Add::none && post.scale == 1 && post.shift == 0) {
-    return;
-  }
+  if (is_empty(post)) return;
   k.add(static_cast<int64_t>(post.add) |
         (post.activation ? static_cast<int64_t>(*post.activation) + 1 : 0) << 8);
   for (const float number : {post.alpha, post.beta, post.scale, post.shift}) {
@@ -379,11 +381,41 @@ bool computes(DType dtype) {
 
 bool is_activation(ElementMode mode) { return eltwise_of(mode, 0, 0).has_value(); }
 
+namespace {
+
+// From so many rows of a on, b is packed for one call alone: measured with oneDNN 3.2, 1 to 20 %
+// faster than what it does about a plain one.
+constexpr int64_t kManyRows = 1536;
+constexpr int64_t kLargeMatrix = 1 << 18;  // of rows; matrices of columns are always slow
+
+// Gradients of weights: oneDNN's older product is 5 to 15 % faster for an `a` of columns.
+bool multiply_columns(const char* op, const View& a, const View& b, const MutView& c) {
+  const bool fits = c.ndim() == 2 && c.dtype == DType::float32 && c.strides[1] == 1 &&
+                    a.strides[0] == 1 && a.strides[1] > 1;
+  if (!fits) return false;
+  engine();  // sets the instruction set
+  const bool rows = b.strides[1] == 1;
+  guarded(op, [&] {
+    dnnl::error::wrap_c_api(dnnl_sgemm('T', rows ? 'N' : 'T', c.shape[0], c.shape[1], a.shape[1],
+                                       1.f, static_cast<const float*>(a.data), a.strides[1],
+                                       static_cast<const float*>(b.data), b.strides[rows ? 0 : 1],
+                                       0.f, static_cast<float*>(c.data), c.strides[0]),
+                            "could not multiply");
+  });
+  return true;
+}
+
+}  // namespace
+
 bool matmul(const char* op, const View& a, const View& b, const View* bias, const MutView& c,
             const PostOps& post, ValueImpl* owner) {
+  if (!bias && !owner && is_empty(post) && multiply_columns(op, a, b, c)) return true;
+  const bool many = c.ndim() == 2 && c.dtype == DType::float32 && c.shape[0] >= kManyRows &&
+                    (b.strides[0] == 1 || b.size() >= kLargeMatrix);
+  const bool packs = owner || many;
   Key key;
   key.add(static_cast<int64_t>(Kind::matmul) | int64_t{bias != nullptr} << 16 |
-          int64_t{owner != nullptr} << 17 | static_cast<int64_t>(num_threads()) << 32);
+          int64_t{packs} << 17 | static_cast<int64_t>(num_threads()) << 32);
   key.add(a);
   key.add(b);
   key.add(View(c));
@@ -399,7 +431,7 @@ bool matmul(const char* op, const View& a, const View& b, const View* bias, cons
       bias_desc = plain(bias->dtype, shape, row_major(shape));
     }
     const dnnl::matmul::primitive_desc pd(engine(), a_desc,
-                                          owner ? any_layout(b.dtype, b.shape) : b_desc, bias_desc,
+                                          packs ? any_layout(b.dtype, b.shape) : b_desc, bias_desc,
                                           c_desc, attributes(post), true);
     if (!take<dnnl::matmul>(made, pd)) return;
     made.packed = pd.weights_desc();
