@@ -147,7 +147,9 @@ class FileMemory {
       fail_value("load", "expected ", type, ' ', dims, " at byte ", offset, ", and the file has ",
                  all);
     }
-    if (offset % 64) fail_value("load", "expected an offset in steps of 64 bytes, got ", offset);
+    if (offset % size_of(type)) {
+      fail_value("load", "expected an offset in steps of ", size_of(type), " bytes, got ", offset);
+    }
     Value out = bytes_.alias(dims, row_major(dims), offset);
     out.impl()->spec.dtype = type;
     out.impl()->spec.device = parse_device(device);

@@ -429,6 +429,8 @@ def _constants(message: Any, memory: FileMemory, begin: int, end: int) -> dict[i
             raise _damaged(f"there is no constant %{weight.id}")
         if weight.offset > end:
             raise _damaged(f"constant %{weight.id} goes beyond the end")
+        if weight.offset % ALIGNMENT:
+            raise _damaged(f"constant %{weight.id} is not in steps of {ALIGNMENT} bytes")
         try:
             tensor = memory.tensor(
                 begin + weight.offset, weight.dtype, tuple(weight.shape), weight.device

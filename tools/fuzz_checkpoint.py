@@ -1,0 +1,371 @@
+"""Loads files of megengine.load that were altered at random.
+
+Files of each kind (pickles of every protocol, safetensors, both of PyTorch's formats, and the
+checkpoints of megengine.utils.checkpoint) are altered as bytes, and the formats with an inner
+structure also there: opcodes of pickles, the JSON of safetensors, entries of zip files under right
+checksums. Whatever comes out has to load or raise one of ``ERRORS``: no crash, no other exception,
+nothing run, no case of more than some seconds, and no more memory than the file gives reason for.
+Each case is made from the seed and its number; a failure is reported with its number, and --only
+repeats it.
+
+    PYTHONPATH=python python tools/fuzz_checkpoint.py --cases 100000 --jobs 2
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import functools
+import io
+import json
+import mmap
+import os
+import pathlib
+import pickle
+import pickletools
+import random
+import resource
+import signal
+import struct
+import sys
+import time
+import warnings
+import zipfile
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+import megengine as mge
+import megengine.module as M
+from megengine.serialization import load_safetensors, save_safetensors
+
+SECONDS = 20  # of processor time that a case may take: most take a millisecond
+MOST_BYTES = 3 << 30  # of address space beyond what the process has when it starts
+# What loading may raise, as its documentation says.
+ERRORS = (pickle.UnpicklingError, EOFError, ValueError)
+DATA = pathlib.Path(__file__).parent.parent / "tests" / "serialization" / "data"
+
+
+def _audit(event: str, args: tuple[Any, ...]) -> None:
+    """Ends the process where a file made it run something."""
+    if _armed and event in FORBIDDEN:
+        sys.stderr.write(f"a file caused {event} {args!r}\n")
+        os.abort()
+
+
+_armed: list[bool] = []
+FORBIDDEN = {"exec", "compile", "import", "os.system", "os.exec", "os.posix_spawn", "open"}
+FORBIDDEN |= {"subprocess.Popen", "socket.connect", "ctypes.dlopen", "pickle.find_class"}
+
+
+# ---- files to alter ------------------------------------------------------------------------------
+
+
+def pickled(value: Any, protocol: int) -> bytes:
+    file = io.BytesIO()
+    mge.save(value, file, pickle_protocol=protocol)
+    return file.getvalue()
+
+
+def seeds() -> dict[str, list[bytes]]:
+    """Valid files, by kind."""
+    net = M.Sequential(M.Conv2d(1, 2, 3), M.BatchNorm2d(2), M.LSTM(2, 2))
+    value = {
+        "net": net.state_dict(),
+        "layers": net,
+        "tensors": [mge.Tensor([1.0, 2.0]), mge.Parameter([3]), mge.Tensor([True])],
+        "plain": [1, 2.5, "text", None, b"x", {1, (2, "y")}, 2**70, np.float32(1.5)],
+        "records": np.zeros(2, [("a", "f4"), ("b", "i2", (2,))]),
+        "dates": np.array(["2020-02-29"], "M8[D]"),
+        "f": np.asfortranarray(np.ones((2, 3), ">i4")),
+    }
+    own = [pickled(value, protocol) for protocol in range(6)]
+    theirs = [(DATA / name).read_bytes() for name in ("plain.0.pkl", "tensors.3.pkl")]
+    file = io.BytesIO()
+    state = {"a": np.ones((2, 3), "float32"), "b": np.array([True]), "c": np.zeros(0, "int8")}
+    save_safetensors(state, file, {"k": "v"})
+    return {
+        "pickle": own + theirs,
+        "safetensors": [file.getvalue()],
+        "zip": [(DATA / "torch.zip.pth").read_bytes(), (DATA / "torch.module.pth").read_bytes()],
+        "legacy": [(DATA / "torch.legacy.pth").read_bytes()],
+    }
+
+
+# ---- altering ------------------------------------------------------------------------------------
+
+NUMBERS = [0, 1, 2, 3, 7, 8, 63, 64, 65, 255, 256, 4096, 2**16, 2**31 - 1, 2**31, 2**32, 2**40]
+NUMBERS += [2**62, 2**63 - 1, 2**63, 2**64 - 1]
+OPCODES = [code.encode("latin1") for code in pickletools.code2op]
+NAMES = [b"os system", b"builtins eval", b"numpy dtype", b"numpy ndarray", b"builtins set"]
+NAMES += [b"megengine.tensor Tensor", b"collections OrderedDict", b"numpy.core.multiarray scalar"]
+NAMES += [b"torch._utils _rebuild_tensor_v2", b"torch LongStorage", b"megengine.module.rnn LSTM"]
+NAMES += [b"numpy.core.multiarray _reconstruct", b"collections defaultdict", b"_codecs encode"]
+
+
+def alter_bytes(data: bytes, rng: random.Random) -> bytes:
+    """Flips, cuts, doubles, inserts and overwrites bytes."""
+    out = bytearray(data)
+    for _ in range(rng.choice([1, 1, 1, 2, 4, 16])):
+        if not out:
+            break
+        at, kind = rng.randrange(len(out)), rng.randrange(7)
+        end = min(len(out), at + rng.choice([1, 2, 4, 8, 64]))
+        if kind == 0:
+            out[at] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            out[at] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+        elif kind == 2:
+            del out[at:end]
+        elif kind == 3:
+            out[at:at] = out[at:end]
+        elif kind == 4:
+            out[at:at] = rng.randbytes(end - at)
+        elif kind == 5:
+            number = struct.pack("<Q", rng.choice(NUMBERS))[: rng.choice([1, 2, 4, 8])]
+            out[at : at + len(number)] = number
+        else:
+            del out[at:]
+    return bytes(out)
+
+
+@functools.cache
+def instructions(data: bytes) -> list[bytes]:
+    """The instructions of a pickle, each with its argument."""
+    try:
+        places = [place for _, _, place in pickletools.genops(data)]
+    except ValueError:
+        return [data]
+    return [data[a:b] for a, b in zip(places, [*places[1:], len(data)], strict=True)]
+
+
+def alter_pickle(data: bytes, rng: random.Random) -> bytes:
+    """Moves, drops, doubles and exchanges instructions, and names other things."""
+    # Without frames, whose sizes would be wrong.
+    ops = [op for op in instructions(data) if not op.startswith(pickle.FRAME)]
+    for _ in range(rng.choice([1, 1, 2, 4])):
+        at, kind = rng.randrange(len(ops)), rng.randrange(7)
+        if kind == 0:
+            del ops[at]
+        elif kind == 1:
+            ops.insert(at, ops[rng.randrange(len(ops))])
+        elif kind == 2:
+            other = rng.randrange(len(ops))
+            ops[at], ops[other] = ops[other], ops[at]
+        elif kind == 3:
+            ops[at] = rng.choice(OPCODES) + ops[at][1:]
+        elif kind == 4:
+            ops.insert(at, b"c" + rng.choice(NAMES).replace(b" ", b"\n") + b"\n")
+        elif kind == 5:
+            ops[at] = alter_bytes(ops[at], rng)
+        else:
+            ops.insert(at, rng.choice([b"R", b"b", b"\x81", b"s", b"a", b"u", b"e", b"0", b"2"]))
+        if not ops:
+            break
+    return b"".join(ops)
+
+
+def alter_json(value: Any, rng: random.Random) -> Any:
+    """Gives one place of a JSON value another value."""
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        key = rng.choice(list(value))
+        if rng.random() < 0.1:
+            return {**value, rng.choice(["", "x", "__metadata__"]): value[key]}
+        return {**value, key: alter_json(value[key], rng)}
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        at = rng.randrange(len(value))
+        return [*value[:at], alter_json(value[at], rng), *value[at + 1 :]]
+    if isinstance(value, str) and rng.random() < 0.7:
+        return rng.choice(["F32", "F16", "BOOL", "I8", "I64", "C64", "F4", "", "x"])
+    others = [None, True, -1, 1.5, "F32", [], {}, [[]], *NUMBERS]
+    return rng.choice([*others, value + 1] if isinstance(value, int) else others)
+
+
+def alter_safetensors(data: bytes, rng: random.Random) -> bytes:
+    """Alters the header, under its right size."""
+    (size,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + size])
+    text = json.dumps(alter_json(header, rng)).encode()
+    if rng.random() < 0.3:
+        text = alter_bytes(text, rng)
+    return struct.pack("<Q", len(text)) + text + data[8 + size :]
+
+
+@functools.cache
+def zip_entries(data: bytes) -> list[tuple[str, bytes]]:
+    """Names and contents of the entries."""
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        return [(name, file.read(name)) for name in file.namelist()]
+
+
+def alter_zip(data: bytes, rng: random.Random) -> bytes:
+    """Alters entries, under right checksums."""
+    entries = list(zip_entries(data))
+    at = rng.randrange(len(entries)) if rng.random() < 0.3 else 0
+    name, contents = entries[at]
+    if name.endswith(".pkl"):
+        contents = rng.choice([alter_pickle, alter_bytes])(contents, rng)
+    else:
+        contents = alter_bytes(contents, rng)
+    if rng.random() < 0.05:
+        name = rng.choice(["../x", "/x", "x", "x" * 300, entries[0][0]])
+    entries[at] = name, contents
+    out = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(out, "w", rng.choice([0, 0, 0, 0, 8])) as file:
+        warnings.simplefilter("ignore")  # of a name that is there twice
+        for name, contents in entries:
+            file.writestr(name, contents)
+    return out.getvalue()
+
+
+@functools.cache
+def pickle_ends(data: bytes) -> list[int]:
+    """Where the pickles that follow each other begin and end."""
+    file, ends = io.BytesIO(data), [0]
+    for _ in range(5):
+        list(pickletools.genops(file))
+        ends.append(file.tell())
+    return ends
+
+
+def alter_legacy(data: bytes, rng: random.Random) -> bytes:
+    """Alters one of the pickles in the file."""
+    ends = pickle_ends(data)
+    at = rng.choice([2, 3, 3, 3, 4])
+    begin, end = ends[at], ends[at + 1] if at + 1 < len(ends) else ends[-1]
+    return data[:begin] + alter_pickle(data[begin:end] or b".", rng) + data[end:]
+
+
+STRUCTURE = {
+    "pickle": alter_pickle,
+    "safetensors": alter_safetensors,
+    "zip": alter_zip,
+    "legacy": alter_legacy,
+}
+
+
+def case(files: dict[str, list[bytes]], seed: int, number: int) -> tuple[str, bytes]:
+    """The file of a number, which is always the same one, and its kind."""
+    rng = random.Random(f"{seed}:{number}")
+    kind = rng.choice([*files, "pickle"])
+    alter = alter_bytes if rng.random() < 0.4 else STRUCTURE[kind]
+    return kind, alter(rng.choice(files[kind]), rng)
+
+
+# ---- trying --------------------------------------------------------------------------------------
+
+
+def attempt(kind: str, data: bytes) -> str:
+    """Loads a file; says how that ended."""
+    _armed.append(True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            if kind == "safetensors":
+                load_safetensors(io.BytesIO(data))
+            else:
+                mge.load(io.BytesIO(data))
+    except ERRORS as error:
+        return f"{kind}: {type(error).__name__}"
+    finally:
+        _armed.clear()
+    return f"{kind}: loaded"
+
+
+def work(files: Any, seed: int, begin: int, end: int, place: mmap.mmap, slot: int) -> Counter[str]:
+    """Tries cases begin ... end - 1; the number of each stands in shared memory while it runs."""
+    used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+    resource.setrlimit(resource.RLIMIT_AS, (used + MOST_BYTES, resource.RLIM_INFINITY))
+    counts: Counter[str] = Counter()
+    for number in range(begin, end):
+        struct.pack_into("<q", place, 8 * slot, number)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        counts[attempt(*case(files, seed, number))] += 1
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    return counts
+
+
+def main() -> None:
+    """Tries many cases in child processes, a batch each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=2000, help="cases of one child process")
+    parser.add_argument("--only", type=int, help="the number of one case, tried in this process")
+    options = parser.parse_args()
+    mge.device.set_num_threads(1)
+    files = seeds()
+    for kind, examples in files.items():
+        for data in examples:
+            attempt(kind, data)  # imports what loading imports, before that is an alarm
+    "é".encode("cp437")  # as the names in zip files may be
+    sys.addaudithook(_audit)
+    if options.only is not None:
+        kind, data = case(files, options.seed, options.only)
+        sys.stdout.write(f"{kind}, {len(data)} bytes: {data!r}\n")
+        sys.stdout.flush()
+        sys.stdout.write(attempt(kind, data) + "\n")
+        return
+    sys.exit(run(files, options))
+
+
+def run(files: dict[str, list[bytes]], options: argparse.Namespace) -> int:
+    """Keeps child processes busy; returns 1 where one of them failed."""
+    place = mmap.mmap(-1, 8 * options.jobs)
+    totals: Counter[str] = Counter()
+    running: dict[int, tuple[int, int, int]] = {}  # pid: slot, pipe, end
+    failures, start, done = 0, time.monotonic(), 0
+    last = options.first + options.cases
+    begins = range(options.first, last, options.batch)
+    pending = [(begin, min(begin + options.batch, last)) for begin in begins]
+    while pending or running:
+        free = [s for s in range(options.jobs) if s not in [r[0] for r in running.values()]]
+        while pending and free:
+            (begin, end), slot = pending.pop(0), free.pop()
+            reading, writing = os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                faulthandler.enable()
+                try:
+                    counts = work(files, options.seed, begin, end, place, slot)
+                except BaseException:
+                    import traceback
+
+                    traceback.print_exc()
+                    os._exit(1)
+                os.write(writing, json.dumps(counts).encode())
+                os._exit(0)
+            os.close(writing)
+            running[pid] = (slot, reading, end)
+        pid, status = os.wait()
+        slot, reading, end = running.pop(pid)
+        text = os.read(reading, 1 << 16).decode()
+        os.close(reading)
+        if status or not text:
+            failures += 1
+            (number,) = struct.unpack_from("<q", place, 8 * slot)
+            sys.stdout.write(
+                f"FAILED with status {status}: --seed {options.seed} --only {number}\n"
+            )
+            if number + 1 < end:  # the rest of its batch
+                pending.append((number + 1, end))
+            continue
+        for key, count in json.loads(text).items():
+            totals[key] += count
+            done += count
+        if done % (options.batch * 10) == 0 or not (pending or running):
+            rate = done / (time.monotonic() - start)
+            sys.stdout.write(f"{done} cases, {rate:.0f} a second, {failures} failures\n")
+            sys.stdout.flush()
+        if failures > 20:
+            break
+    for key, count in totals.most_common():
+        sys.stdout.write(f"{count:10d} {key}\n")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    main()
