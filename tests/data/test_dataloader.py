@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 import numpy as np
 import pytest
 
@@ -38,30 +36,6 @@ def test_concat_dataset() -> None:
             dataset[index]
     with pytest.raises(AssertionError):
         ConcatDataset([])
-
-
-Point = namedtuple("Point", "x y")  # what users write
-
-
-def test_collator() -> None:
-    apply = data.Collator().apply
-    ones = np.ones(2, "float32")
-    images, labels = apply([(ones, 1), (ones, 2)])
-    assert (images.shape, images.dtype, labels.tolist()) == ((2, 2), np.float32, [1, 2])
-    assert isinstance(apply([[1, 2], [3, 4]]), list)
-    assert apply([1.0, 2.0]).dtype == np.float64
-    assert apply([np.float32(1), np.float32(2)]).dtype == np.float32
-    assert apply(["a", "b"]) == ["a", "b"]
-    assert apply([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}])["b"] == ["x", "y"]
-    point = apply([Point(1, 2), Point(3, 4)])
-    assert isinstance(point, Point)
-    assert point.y.tolist() == [2, 4]
-    for wrong in ([None], [object()], [np.array([None])]):
-        with pytest.raises(TypeError, match="default_collator"):
-            apply(wrong)
-    for ragged in ([np.ones(2), np.ones(3)], [(1, 2), (1,)], []):
-        with pytest.raises(ValueError):  # noqa: PT011
-            apply(ragged)
 
 
 def test_batches() -> None:
@@ -135,7 +109,7 @@ def test_errors() -> None:
     for options, error in [
         ({"num_workers": -1}, ValueError),
         ({"timeout": -1}, ValueError),
-        ({"num_workers": 2}, NotImplementedError),
+        ({"start_method": "thread"}, ValueError),
         ({"sampler": 3}, AssertionError),
         ({"sampler": data.StreamSampler(3)}, AssertionError),
     ]:

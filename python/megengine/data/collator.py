@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 __all__ = ["Collator"]
 
+# Gives the arrays of batches. A worker puts its own here, whose arrays lie in shared memory.
+empty: Callable[[tuple[int, ...], np.dtype], np.ndarray] = np.empty
+
 
 class Collator:
     """Puts items together: arrays and numbers are stacked, containers are gone into.
 
     A batch of tuples or lists becomes a list of batches, one for each place; dicts become a dict,
-    named tuples a named tuple; text and bytes stay lists.
+    named tuples a named tuple; text and bytes stay as they are.
 
     >>> batch = Collator().apply([({"x": 1}, "a"), ({"x": 2}, "b")])
     >>> batch[0]["x"].tolist(), batch[1]
-    ([1, 2], ['a', 'b'])
+    ([1, 2], ('a', 'b'))
     """
 
     def apply(self, inputs: Sequence[Any]) -> Any:
@@ -31,14 +34,14 @@ class Collator:
         if len(inputs) == 0:
             raise ValueError("Collator: expected at least one item")
         first = inputs[0]
-        if isinstance(first, (np.ndarray, np.generic)):
-            if first.dtype.kind == "O":
-                raise TypeError(_unsupported(first.dtype))
+        if isinstance(first, np.ndarray):
+            return _stack(inputs)
+        if isinstance(first, (str, bytes)):  # np.str_ and np.bytes_ too
+            return inputs
+        if isinstance(first, np.generic):
             return np.stack([np.asarray(item) for item in inputs])
         if isinstance(first, (bool, int, float, complex)):
             return np.array(inputs)
-        if isinstance(first, (str, bytes)):
-            return list(inputs)
         if isinstance(first, Mapping):
             return {key: self.apply([item[key] for item in inputs]) for key in first}
         if isinstance(first, (tuple, list)):
@@ -47,6 +50,21 @@ class Collator:
             columns = [self.apply(column) for column in zip(*inputs, strict=True)]
             return type(first)(*columns) if hasattr(first, "_fields") else columns
         raise TypeError(_unsupported(type(first)))
+
+
+def _stack(arrays: Sequence[Any]) -> np.ndarray:
+    first = arrays[0]
+    if first.dtype.hasobject:
+        raise TypeError(_unsupported(first.dtype))
+    shape, dtype = first.shape, first.dtype
+    if any(
+        type(a) is not np.ndarray or a.shape != shape or a.dtype is not dtype for a in arrays
+    ) or not (shape and dtype.isnative):
+        return np.stack([np.asarray(item) for item in arrays])
+    # What np.stack does, without an object for each array, and to where the batch belongs.
+    out = empty((len(arrays), *shape), dtype)
+    np.concatenate(arrays, out=out.reshape(len(arrays) * shape[0], *shape[1:]))
+    return out
 
 
 def _unsupported(kind: Any) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+
+from .seeds import draw_seed
 
 __all__ = [
     "Infinite",
@@ -41,6 +44,26 @@ class Sampler(ABC):
     def __iter__(self) -> Iterator[list[int]]:
         """The batches of one epoch."""
 
+    def state_dict(self) -> dict[str, Any]:
+        """What :meth:`load_state_dict` of such a sampler goes on from; nothing by default.
+
+        A state with a key ``"position"`` says that the next iteration goes on within the epoch.
+        Otherwise, who resumes an epoch passes over the batches that were used.
+        """
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes back to what :meth:`state_dict` gave.
+
+        Raises:
+            ValueError: the state is not one of a sampler of this kind.
+        """
+        if state:
+            raise ValueError(
+                f"{type(self).__name__}.load_state_dict: expected the state of a sampler that "
+                f"keeps none, got {', '.join(map(str, state))}"
+            )
+
 
 class MapSampler(Sampler):
     """A sampler of a dataset whose length is known. A subclass gives :meth:`sample`.
@@ -52,7 +75,8 @@ class MapSampler(Sampler):
         num_samples: how many indices there are in an epoch; the length of the dataset by default.
         world_size: number of processes that share the data.
         rank: the number of this process.
-        seed: of the random order. All processes must give the same one.
+        seed: of the random order. All processes must give the same one. Without it, a single
+            process draws one from the generator of :func:`megengine.random.seed`.
 
     Raises:
         ValueError: an argument is out of range.
@@ -86,9 +110,13 @@ class MapSampler(Sampler):
             self.num_samples = math.ceil(
                 _positive_int("num_samples", num_samples) / self.world_size
             )
-        # Processes that share the data must draw the same order even where nobody names a seed.
-        shared = 0 if seed is None and self.world_size > 1 else seed
-        self.rng = np.random.RandomState(shared)
+        if seed is None:
+            # Processes that share the data must draw the same order even where nobody names a seed.
+            seed = 0 if self.world_size > 1 else draw_seed() & 0xFFFFFFFF
+        self.rng = np.random.RandomState(seed)
+        self._start: dict[str, Any] | None = None  # the state of rng when the epoch began
+        self._position = 0  # batches of it that were given
+        self._resumes = False  # whether the next iteration goes on in it
 
     def __len__(self) -> int:
         """The number of batches in an epoch."""
@@ -97,7 +125,53 @@ class MapSampler(Sampler):
         return math.ceil(self.num_samples / self.batch_size)
 
     def __iter__(self) -> Iterator[list[int]]:
-        return self.batch()
+        if self._resumes and self._start is not None:
+            self.rng.set_state(self._start)
+            passed = self._position
+        else:
+            self._start = self.rng.get_state(legacy=False)
+            passed = 0
+        self._position = passed
+        self._resumes = False
+        for batch in itertools.islice(self.batch(), passed, None):
+            self._position += 1
+            yield batch
+        self._start = None
+        self._position = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the sampler is: the state of its random generator, and its place in the epoch.
+
+        The place is that of the newest iteration, and counts the batches that were given.
+
+        >>> first, second = (RandomSampler(range(6), batch_size=2, seed=1) for _ in range(2))
+        >>> batches = iter(first)
+        >>> next(batches)
+        [2, 1]
+        >>> second.load_state_dict(first.state_dict())
+        >>> list(second) == list(batches)
+        True
+        """
+        start = self.rng.get_state(legacy=False) if self._start is None else self._start
+        if type(self).__iter__ is not MapSampler.__iter__:
+            return {"rng": start}  # it gives batches that are not counted here
+        return {"rng": start, "position": self._position}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes back to what :meth:`state_dict` gave: the next iteration gives what was left.
+
+        Raises:
+            ValueError: the state is not one of a sampler of this kind.
+        """
+        if "rng" not in state:
+            raise ValueError(
+                f"{type(self).__name__}.load_state_dict: expected what state_dict() gives, but "
+                "there is no rng"
+            )
+        self.rng.set_state(dict(state["rng"]))
+        self._start = self.rng.get_state(legacy=False)
+        self._position = int(state.get("position", 0))
+        self._resumes = True
 
     def sample(self) -> Any:
         """The indices of an epoch, for all processes together."""
@@ -179,7 +253,7 @@ class RandomSampler(_IndexSampler):
         indices: the items to use; all by default.
         world_size: number of processes that share the data.
         rank: the number of this process.
-        seed: of the order; another order in each run where it is None.
+        seed: of the order; drawn from the generator of :func:`megengine.random.seed` if None.
 
     >>> sampler = RandomSampler(range(6), batch_size=4, seed=0)
     >>> list(sampler), list(sampler)
@@ -224,7 +298,7 @@ class ReplacementSampler(MapSampler):
         weights: a weight for each item, which need not sum to 1; equal ones by default.
         world_size: number of processes that share the data.
         rank: the number of this process.
-        seed: of the draws; others in each run where it is None.
+        seed: of the draws; drawn from the generator of :func:`megengine.random.seed` if None.
 
     >>> list(ReplacementSampler(range(10), batch_size=4, num_samples=4, seed=3))
     [[8, 9, 3, 8]]
@@ -273,6 +347,18 @@ class Infinite(MapSampler):
     def __init__(self, sampler: MapSampler):
         self.sampler = sampler
         self.sampler_iter = iter(sampler)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return self.batch()
+
+    def state_dict(self) -> dict[str, Any]:
+        """That of the sampler that it goes through."""
+        return self.sampler.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where the sampler was."""
+        self.sampler.load_state_dict(state)
+        self.sampler_iter = iter(self.sampler)
 
     def sample(self) -> Any:
         """Not for this sampler: it never ends."""
