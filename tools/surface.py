@@ -48,6 +48,7 @@ MODULES = [
     "megengine.functional.tensor",
     "megengine.functional.utils",
     "megengine.functional.vision",
+    "megengine.hub",
     "megengine.jit",
     "megengine.logger",
     "megengine.module",
@@ -65,7 +66,7 @@ MODULES = [
     "megengine.utils.tuple_function",
 ]
 # Of the reference's names, those under these are kept; the others come with later work.
-LATER = ("megengine.data", "megengine.jit")
+LATER = ("megengine.jit",)
 REFERENCE = [m for m in MODULES if not m.startswith(LATER)]
 
 

@@ -5,6 +5,7 @@
 Tensor([2. 3.], device=xpux:0)
 """
 
+import importlib as _importlib
 import os as _os
 from typing import Any as _Any
 
@@ -88,6 +89,7 @@ __all__ = [
     "get_mem_status_bytes",
     "get_reserved_memory",
     "get_tensorrt_version",
+    "hub",
     "is_atlas_available",
     "is_cambricon_available",
     "is_cuda_available",
@@ -120,11 +122,13 @@ def _full_sync() -> None:
 
 
 _NOT_YET = frozenset(
-    {"amp", "distributed", "distributions", "dtr", "hub", "quantization", "traced_module"}
+    {"amp", "distributed", "distributions", "dtr", "quantization", "traced_module"}
 )
 
 
 def __getattr__(name: str) -> _Any:
+    if name == "hub":  # imported when it is used: the network's modules take time
+        return _importlib.import_module("megengine.hub")
     if name in _NOT_YET:
         raise AttributeError(
             f"megengine.{name} is not supported yet; README.md lists what this release has"

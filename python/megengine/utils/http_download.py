@@ -22,6 +22,7 @@ __all__ = [
     "MAX_BYTES",
     "Bar",
     "HTTPDownloadError",
+    "WrongDigestError",
     "download_from_url",
     "file_digest",
 ]
@@ -36,6 +37,10 @@ _DIGESTS = ("md5", "sha1", "sha256")
 
 class HTTPDownloadError(RuntimeError):
     """A download that failed: no answer, another answer than the file, or a file that is wrong."""
+
+
+class WrongDigestError(HTTPDownloadError):
+    """What came is another file than its digest says."""
 
 
 class Bar:
@@ -187,8 +192,9 @@ def download_from_url(
         the MD5 of the file, in hexadecimal.
 
     Raises:
-        HTTPDownloadError: the server cannot be reached, does not answer with the file, breaks off,
-            or gives another file than the digests say.
+        HTTPDownloadError: the server cannot be reached, does not answer with the file, or breaks
+            off.
+        WrongDigestError: this is another file than the digests say.
         ValueError: ``url`` or a digest is not one.
 
     >>> download_from_url("ftp://example.org/weights.pkl", "weights.pkl")
@@ -210,7 +216,7 @@ def download_from_url(
             start is not None and not any(d.startswith(start) for d in digests.values())
         ):
             expected = wanted if start is None else {**wanted, "one that starts with": start}
-            raise HTTPDownloadError(
+            raise WrongDigestError(
                 f"download: {url}: this is another file than expected, and was not kept. "
                 f"Expected {_listed(expected)}; got {_listed(digests)}"
             )

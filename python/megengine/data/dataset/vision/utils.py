@@ -10,7 +10,6 @@ import numpy as np
 
 from ....logger import get_logger
 from ....utils.archive import extract
-from ....utils.http_download import HTTP_CONNECTION_TIMEOUT, download_from_url, file_digest
 
 __all__ = [
     "IMG_EXT",
@@ -96,6 +95,8 @@ def is_img(filename: str) -> bool:
 
 def calculate_md5(filename: str | os.PathLike[str]) -> str:
     """The MD5 of a file, in hexadecimal."""
+    from ....utils.http_download import file_digest
+
     return file_digest(filename, "md5")
 
 
@@ -104,7 +105,7 @@ def load_raw_data_from_url(
     filename: str,
     target_md5: str,
     raw_data_dir: str,
-    timeout: float = HTTP_CONNECTION_TIMEOUT,
+    timeout: float = 30,
 ) -> None:
     """Downloads a file of a dataset, unless it is there.
 
@@ -119,6 +120,8 @@ def load_raw_data_from_url(
         RuntimeError: a file of this name is there with another MD5; it is left as it is.
         megengine.utils.http_download.HTTPDownloadError: it cannot be downloaded.
     """
+    from ....utils.http_download import download_from_url  # the network's modules take time
+
     path = os.path.join(raw_data_dir, filename)
     if os.path.exists(path):
         found = calculate_md5(path)
