@@ -102,20 +102,30 @@ void bind_autodiff(nb::module_& m) {
       .def("enter", &Tape::enter)
       .def("exit", &Tape::exit)
       .def("clear", &Tape::clear)
+      .def("follows",
+           [](const Tape& t, nb::handle tensor) {
+             return t.recording() && t.follows(value_of("follows", tensor.ptr()));
+           })
       .def("watch", [](Tape& t, nb::handle tensor) { t.watch(value_of("attach", tensor.ptr())); })
       .def(
           "backward",
-          [](Tape& t, nb::handle ys, nb::handle dys) {
+          [](Tape& t, nb::handle ys, nb::handle dys, nb::handle ready) {
             const std::vector<Value> y = values_of("backward", ys), dy = values_of("backward", dys);
             if (y.size() != dy.size()) {
               fail_value("backward", "expected as many gradients as outputs, got ", dy.size(),
                          " for ", y.size());
             }
             nb::list out;
-            for (const Value& g : t.backward(y, dy)) out.append(wrapped_or_none(g));
+            Tape::Ready tell;
+            if (!ready.is_none()) {
+              tell = [&](std::size_t place, const Value& g) { ready(place, wrapped(g)); };
+            }
+            for (const Value& g : t.backward(y, dy, tell)) out.append(wrapped_or_none(g));
             return out;
           },
-          "The gradient of each watched tensor, None where ys do not depend on it.");
+          nb::arg("ys"), nb::arg("dys"), nb::arg("ready") = nb::none(),
+          "The gradient of each watched tensor, None where ys do not depend on it. `ready`, if "
+          "given, is called with a tensor's place and its gradient once that is whole.");
   m.def(
       "is_recording",
       [] {

@@ -348,6 +348,19 @@ nb::object from_dlpack(nb::handle capsule, nb::handle device, std::optional<bool
              name ? name : "", "'");
 }
 
+// A row-major Tensor whose contents are still to be written, and its memory to write them to. For
+// the front end's collectives: once anybody else has seen the Tensor, nothing may write there.
+nb::tuple unwritten(nb::handle shape, nb::handle dtype, nb::handle device) {
+  Value v = Value::empty(dtype_from_python(dtype.ptr()), dims_from_python("unwritten", shape.ptr()),
+                         device_from_python(device.ptr()));
+  const std::int64_t bytes = v.size() * static_cast<std::int64_t>(size_of(v.dtype()));
+  static char none = 0;
+  char* data = bytes == 0 ? &none : static_cast<char*>(v.mut().data);
+  nb::object memory = nb::steal(PyMemoryView_FromMemory(data, bytes, PyBUF_WRITE));
+  if (!memory.ptr()) throw nb::python_error();
+  return nb::make_tuple(wrapped(std::move(v)), memory);
+}
+
 }  // namespace
 
 int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
@@ -367,6 +380,8 @@ void bind_exchange(nb::module_& m) {
         nb::arg("copy") = nb::none(), "A DLPack capsule of a Tensor.");
   m.def("from_dlpack", from_dlpack, nb::arg("capsule"), nb::arg("device") = nb::none(),
         nb::arg("copy") = nb::none(), "A Tensor from a DLPack capsule, which is consumed.");
+  m.def("unwritten", unwritten, nb::arg("shape"), nb::arg("dtype"), nb::arg("device") = nb::none(),
+        "A Tensor without contents yet, and a writable memoryview of its bytes.");
 }
 
 }  // namespace mge::py

@@ -165,7 +165,24 @@ Values Tape::gradients_of(Node& node) {
   return node.op->type->grad(*node.op, args);
 }
 
-std::vector<Value> Tape::backward(const std::vector<Value>& ys, const std::vector<Value>& dys) {
+std::vector<std::vector<std::size_t>> Tape::places_done() const {
+  // The walk goes from the last node to the first: the first one that uses a value adds last.
+  std::vector<std::size_t> last(slots_, nodes_.size());
+  for (std::size_t i = nodes_.size(); i-- > 0;) {
+    for (const std::uint32_t slot : nodes_[i].in) {
+      if (slot != kNoSlot) last[slot] = i;
+    }
+  }
+  std::vector<std::vector<std::size_t>> places(nodes_.size());
+  for (std::size_t place = 0; place < watched_.size(); ++place) {
+    const std::size_t node = last[watched_[place]];
+    if (node < nodes_.size()) places[node].push_back(place);
+  }
+  return places;
+}
+
+std::vector<Value> Tape::backward(const std::vector<Value>& ys, const std::vector<Value>& dys,
+                                  const Ready& ready) {
   struct Finish {
     Tape& tape;
     Layer* amp = dispatch_state().amp;
@@ -189,6 +206,15 @@ std::vector<Value> Tape::backward(const std::vector<Value>& ys, const std::vecto
     Value& sum = gradients_[slot];
     sum = sum ? add(sum, dy) : std::move(dy);
   }
+  std::vector<bool> told(ready ? watched_.size() : 0, false);
+  const auto tell = [&](std::size_t place) {
+    const Value gradient = gradients_[watched_[place]];
+    if (!gradient || told[place]) return;
+    told[place] = true;
+    ready(place, gradient);
+  };
+  std::vector<std::vector<std::size_t>> done;
+  if (ready) done = places_done();
   while (!nodes_.empty()) {
     Node node = std::move(nodes_.back());
     nodes_.pop_back();
@@ -196,6 +222,12 @@ std::vector<Value> Tape::backward(const std::vector<Value>& ys, const std::vecto
     for (std::size_t i = 0; i < dx.size(); ++i) {
       if (dx[i] && node.in[i] != kNoSlot) accumulate(node, i, std::move(dx[i]));
     }
+    if (ready) {
+      for (const std::size_t place : done[nodes_.size()]) tell(place);
+    }
+  }
+  if (ready) {  // outputs that nothing on the tape uses
+    for (std::size_t place = 0; place < watched_.size(); ++place) tell(place);
   }
   std::vector<Value> out;
   out.reserve(watched_.size());

@@ -34,9 +34,14 @@ class Tape {
   // A node whose gradient is the caller's own function (autodiff.Function).
   void record(const char* name, const Values& inputs, Values& outputs, Backward backward);
 
+  // Called with a watched value's place and its gradient, as soon as nothing is added to it any
+  // more.
+  using Ready = std::function<void(std::size_t place, const Value& gradient)>;
+
   // d(sum of ys[i] * dys[i]) / d(watched value), for each watched value in order; undefined where
   // ys do not depend on it. An undefined dys[i] stands for ones. Ends the recording.
-  std::vector<Value> backward(const std::vector<Value>& ys, const std::vector<Value>& dys);
+  std::vector<Value> backward(const std::vector<Value>& ys, const std::vector<Value>& dys,
+                              const Ready& ready = {});
   void clear();
 
  private:
@@ -64,6 +69,8 @@ class Tape {
   Node& add_node(const Values& inputs, Values& outputs);
   void accumulate(const Node& node, std::size_t input, Value gradient);
   Values gradients_of(Node& node);
+  // For each node, the places of the watched values whose gradients are whole once it has run.
+  std::vector<std::vector<std::size_t>> places_done() const;
 
   std::uint64_t serial_;
   bool recording_ = false;

@@ -24,6 +24,7 @@ from . import (
     core,
     data,
     device,
+    distributed,
     distributions,
     functional,
     jit,
@@ -73,6 +74,7 @@ __all__ = [
     "core",
     "data",
     "device",
+    "distributed",
     "enable_debug_log",
     "functional",
     "get_allocated_memory",
@@ -121,9 +123,7 @@ def _full_sync() -> None:
     """Waits for running ops: there are none, since each runs when it is called."""
 
 
-_NOT_YET = frozenset(
-    {"amp", "distributed", "distributions", "dtr", "quantization", "traced_module"}
-)
+_NOT_YET = frozenset({"amp", "distributions", "dtr", "quantization", "traced_module"})
 
 
 def __getattr__(name: str) -> _Any:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
+
+import numpy as np
 
 from .._core import Tape
 from ..core.tensor.dtype import is_differentible_dtype
@@ -12,14 +15,49 @@ from ..tensor import Tensor
 
 __all__ = ["GradManager", "get_backwarding_grad_manager"]
 
-Callback = Callable[[Tensor, Tensor], Tensor]
+Callback = Callable[[Tensor, Tensor], Any]
 
 _backwarding: GradManager | None = None
+_recording: list[GradManager] = []
 
 
 def get_backwarding_grad_manager() -> GradManager | None:
     """The manager whose backward is running, for callbacks; None outside one."""
     return _backwarding
+
+
+def _follows(inp: Tensor) -> bool:
+    """Whether a manager that is recording asks for gradients that depend on a tensor."""
+    return any(m._tape is not None and m._tape.follows(inp) for m in _recording)
+
+
+def _watch(source: Tensor) -> None:
+    """Has all managers that are recording follow a tensor, for this recording."""
+    for manager in _recording:
+        manager._watch(_Attached(source), source)
+
+
+def _visit_in_backward(inp: Tensor, tag: Tensor) -> None:
+    """Has backward pass the node of ``tag`` even where no output depends on it.
+
+    A collective's gradient is a collective too: all processes must take part in it, also those
+    whose loss does not use what the forward one gave them.
+
+    Args:
+        inp: what the node was computed from; managers that do not follow it do nothing.
+        tag: an output of the node, to which zeros come back.
+    """
+    for manager in _recording:
+        if manager._tape is not None and manager._tape.follows(inp):
+            manager._tags.append(tag)
+
+
+class Future(ABC):
+    """What a callback may return in place of a gradient that is still on its way."""
+
+    @abstractmethod
+    def get(self) -> Tensor:
+        """The gradient; asked for at the end of backward."""
 
 
 class _Attached:
@@ -54,6 +92,7 @@ class GradManager:
         self._attach_specs: dict[int, _Attached] = {}
         self._tape: Tape | None = None
         self._watched: list[_Attached] = []
+        self._tags: list[Tensor] = []
         self._after_backward_callback: list[Callable[[], None]] = []
 
     @property
@@ -74,8 +113,9 @@ class GradManager:
         Args:
             tensors: a Tensor or several, of a float dtype. One that was computed while recording
                 gets its gradient too.
-            callbacks: functions ``(tensor, grad) -> grad`` that are called, in order, with the
-                gradient before it is added to ``tensor.grad``.
+            callbacks: functions ``(tensor, grad) -> grad`` that are called, in order, as soon as
+                the gradient is whole, while backward still computes others. What the last one
+                returns is added to ``tensor.grad`` at the end of backward.
 
         Returns:
             the manager itself.
@@ -119,6 +159,8 @@ class GradManager:
         self._tape = Tape()
         self._tape.enter()
         self._watched = []
+        self._tags = []
+        _recording.append(self)
         gone = []
         for key, spec in self._attach_specs.items():
             tensor = spec.tensor()
@@ -134,7 +176,9 @@ class GradManager:
         if self._tape is not None:
             self._tape.clear()
             self._tape = None
+            _recording.remove(self)
         self._watched = []
+        self._tags = []
 
     def backward(
         self,
@@ -159,25 +203,40 @@ class GradManager:
                 "call a method that clears the history?"
             )
         outputs = _as_list("y", y)
-        upstream = [None] * len(outputs) if dy is None else _as_list("dy", dy)
+        upstream: list[Tensor | None] = [None] * len(outputs)
+        if dy is not None:
+            upstream = [*_as_list("dy", dy)]
         if len(outputs) != len(upstream):
             raise ValueError(
                 f"backward: expected a gradient for each of {len(outputs)} outputs, "
                 f"got {len(upstream)}"
             )
+        outputs += self._tags
+        upstream += [Tensor(np.zeros(tag.shape, "float32")) for tag in self._tags]
+        watched = self._watched
+        called: dict[int, Any] = {}
+
+        def call(place: int, grad: Any) -> None:
+            tensor = watched[place].tensor()
+            if tensor is not None:
+                for callback in watched[place].callbacks:
+                    grad = callback(tensor, grad)
+                called[place] = grad
+
+        ready = call if any(spec.callbacks for spec in watched) else None
         outer, _backwarding = _backwarding, self
         try:
-            gradients = self._tape.backward(outputs, upstream)
-            for spec, grad in zip(self._watched, gradients, strict=True):
-                tensor = spec.tensor()
-                if tensor is None or grad is None:
-                    continue
-                for callback in spec.callbacks:
-                    grad = callback(tensor, grad)
-                if grad is not None:
-                    tensor.grad = grad if tensor.grad is None else tensor.grad + grad
+            gradients = self._tape.backward(outputs, upstream, ready)
             for after in self._after_backward_callback:
                 after()
+            for place, spec in enumerate(watched):
+                tensor = spec.tensor()
+                grad = called.get(place, gradients[place])
+                if tensor is None or grad is None:
+                    continue
+                if isinstance(grad, Future):
+                    grad = grad.get()
+                tensor.grad = grad if tensor.grad is None else tensor.grad + grad
         finally:
             _backwarding = outer
             self.release()
