@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import pathlib
 import threading
 from collections import namedtuple
 from collections.abc import Iterator
@@ -22,22 +21,15 @@ from megengine.data.dataloader import get_worker_info
 from megengine.data.dataset import ArrayDataset, StreamDataset
 from megengine.data.transform import Transform
 from megengine.data.workers.memory import MAX_HELD
-from tests.data.workers import Draws, Items, Stream, children, open_files
+from tests.data.workers import Draws, Items, Stream, nothing_is_left, open_files
 
 METHODS = ["fork", "spawn", "forkserver"]
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> Iterator[None]:
-    shared = set(os.listdir("/dev/shm"))
-    before = children()
-    yield
-    gc.collect()
-    # The server of start_method="forkserver" stays, and so does multiprocessing's tracker.
-    left = children() - before
-    names = [pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode() for pid in left]
-    assert all("forkserver" in n or "resource_tracker" in n for n in names), names
-    assert set(os.listdir("/dev/shm")) == shared
+    with nothing_is_left():
+        yield
 
 
 Pair = namedtuple("Pair", "a b")
@@ -338,7 +330,7 @@ def new_threads_of_work(i: int) -> int:
     return len(os.listdir("/proc/self/task")) - before
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS[:2])
 def test_workers_compute_on_one_thread(method: str) -> None:
     threads_here = mge.device.get_num_threads()
     F.matmul(mge.tensor(np.ones((300, 300))), mge.tensor(np.ones((300, 300)))).numpy()
@@ -372,9 +364,8 @@ def test_loaders_side_by_side_and_in_threads() -> None:
 # Streams
 
 
-@pytest.mark.parametrize("method", METHODS[:2])
-def test_stream_read_here(method: str) -> None:
-    loader = DataLoader(Stream(7), StreamSampler(3), num_workers=2, start_method=method)
+def test_stream_read_here() -> None:
+    loader = DataLoader(Stream(7), StreamSampler(3), num_workers=2)
     for _ in range(2):
         assert [b.tolist() for b in loader] == [[1, 2, 3], [4, 5, 6], [7]]
     with pytest.raises(TypeError):

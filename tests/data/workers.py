@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import multiprocessing.forkserver
+import multiprocessing.resource_tracker
 import os
 import pathlib
 import random
@@ -64,6 +68,23 @@ def children(pid: int | None = None) -> set[int]:
         if int(parent) == (pid or os.getpid()) and state != "Z":
             found.add(int(path.parent.name))
     return found
+
+
+@contextlib.contextmanager
+def nothing_is_left() -> Iterator[None]:
+    """Checks that processes and descriptors are those of before, and that no memory is shared.
+
+    The memory has no name: where no process has it open or mapped, it is gone.
+    """
+    # These processes of the standard library start when they are first needed, and stay.
+    multiprocessing.resource_tracker.ensure_running()
+    multiprocessing.forkserver.ensure_running()
+    before, files = children(), open_files()
+    yield
+    gc.collect()
+    assert children() <= before
+    assert open_files() <= files
+    assert "memfd:megengine" not in pathlib.Path("/proc/self/maps").read_text()
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

@@ -9,6 +9,7 @@ import pickle
 import select
 import signal
 import time
+import warnings
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -155,6 +156,8 @@ class WorkerPool:
             RuntimeError: a worker has ended, or the time is over. The pool is closed.
             Exception: what the worker raised instead of making the batch.
         """
+        if os.getpid() != self._owner:
+            raise RuntimeError("DataLoader: the iterator belongs to another process")
         worker = self._workers[index]
         try:
             message = worker.channel.receive(wait=False)
@@ -244,7 +247,11 @@ os.register_at_fork(after_in_child=_forget_all)
 
 def _start(process: Any, start_method: str) -> None:
     try:
-        process.start()
+        with warnings.catch_warnings():
+            # Python 3.12 and later warn of forks beside threads. Those of the core are known to
+            # be safe: a forked process computes on one thread (core/kernels/cpu/parallel.cpp).
+            warnings.filterwarnings("ignore", "This process .* is multi-threaded", Warning)
+            process.start()
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         if start_method == "fork":
             raise
