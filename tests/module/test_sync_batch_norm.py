@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -58,14 +57,6 @@ def test_options():
     assert frozen.running_mean.numpy().max() == 0
     with pytest.raises(ValueError, match="2D, 3D or 4D"):
         M.SyncBatchNorm(3)(T(np.ones((1, 3, 1, 1, 1), "float32")))
-
-
-def test_several_processes_raise():
-    group = SimpleNamespace(size=2)
-    with pytest.raises(ValueError, match="SyncBatchNorm: expected a group of one process"):
-        M.SyncBatchNorm(3, group=group)(T(arrays()))
-    with pytest.raises(ValueError, match="several processes are not supported yet"):
-        F.sync_batch_norm(T(arrays()), F.zeros(3), F.ones(3), training=True, group=group)
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import distributed
 from .seeds import draw_seed
 
 __all__ = [
@@ -73,8 +74,8 @@ class MapSampler(Sampler):
         batch_size: number of indices in a batch.
         drop_last: whether to leave out the last batch where it is smaller.
         num_samples: how many indices there are in an epoch; the length of the dataset by default.
-        world_size: number of processes that share the data.
-        rank: the number of this process.
+        world_size: number of processes that share the data; those of the job by default.
+        rank: the number of this process; that in the job by default.
         seed: of the random order. All processes must give the same one. Without it, a single
             process draws one from the generator of :func:`megengine.random.seed`.
 
@@ -97,8 +98,12 @@ class MapSampler(Sampler):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         self.dataset = dataset
         self.drop_last = drop_last
-        self.world_size = 1 if world_size is None else _positive_int("world_size", world_size)
-        self.rank = 0 if self.world_size == 1 else int(rank or 0)
+        if world_size is None:
+            world_size = distributed.get_world_size()
+        if rank is None:
+            rank = distributed.get_rank()
+        self.world_size = _positive_int("world_size", world_size)
+        self.rank = 0 if self.world_size == 1 else int(rank)
         if not 0 <= self.rank < self.world_size:
             raise ValueError(
                 f"rank should be from 0 to world_size - 1, but got rank={rank} and "
@@ -213,8 +218,8 @@ class SequentialSampler(_IndexSampler):
         batch_size: number of indices in a batch.
         drop_last: whether to leave out the last batch where it is smaller.
         indices: the items to use, in this order; all by default.
-        world_size: number of processes that share the data.
-        rank: the number of this process.
+        world_size: number of processes that share the data; those of the job by default.
+        rank: the number of this process; that in the job by default.
 
     >>> list(SequentialSampler(range(5), batch_size=2))
     [[0, 1], [2, 3], [4]]
@@ -251,8 +256,8 @@ class RandomSampler(_IndexSampler):
         batch_size: number of indices in a batch.
         drop_last: whether to leave out the last batch where it is smaller.
         indices: the items to use; all by default.
-        world_size: number of processes that share the data.
-        rank: the number of this process.
+        world_size: number of processes that share the data; those of the job by default.
+        rank: the number of this process; that in the job by default.
         seed: of the order; drawn from the generator of :func:`megengine.random.seed` if None.
 
     >>> sampler = RandomSampler(range(6), batch_size=4, seed=0)
@@ -296,8 +301,8 @@ class ReplacementSampler(MapSampler):
         drop_last: whether to leave out the last batch where it is smaller.
         num_samples: how many are drawn in an epoch; the length of the dataset by default.
         weights: a weight for each item, which need not sum to 1; equal ones by default.
-        world_size: number of processes that share the data.
-        rank: the number of this process.
+        world_size: number of processes that share the data; those of the job by default.
+        rank: the number of this process; that in the job by default.
         seed: of the draws; drawn from the generator of :func:`megengine.random.seed` if None.
 
     >>> list(ReplacementSampler(range(10), batch_size=4, num_samples=4, seed=3))

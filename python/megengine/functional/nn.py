@@ -38,7 +38,7 @@ from .elemwise import (
 from .local_conv import local_conv2d, region_restricted_conv
 from .math import normalize, var
 from .matrix import linear
-from .tensor import full, indexing_one_hot, one_hot
+from .tensor import concat, full, indexing_one_hot, one_hot
 from .vision import remap, warp_affine, warp_perspective
 from .windows import sliding_window, sliding_window_transpose
 
@@ -362,14 +362,33 @@ def batch_norm(
     return out
 
 
-def check_single_process(name: str, group: Any) -> None:
-    """Raises unless a group of processes is this one process."""
-    size = getattr(group, "size", 1)
-    if size != 1:
-        raise ValueError(
-            f"{name}: expected a group of one process, got one of {size}; several processes are "
-            "not supported yet"
-        )
+def _group_of_several(group: Any) -> Any:
+    """The group of a layer that works over several processes; None where this one is alone."""
+    from .. import distributed as dist  # is built on functions
+
+    if group is None or group is dist.WORLD:
+        if not dist.is_distributed():
+            return None
+        group = dist.WORLD
+    group = dist.group.as_group(group)
+    return group if group.size > 1 else None
+
+
+def _moments(x: Tensor, group: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and variance of each channel over the processes of a group, and the count they have.
+
+    The variance is that of distances from the common mean, which takes a second message.
+    """
+    from ..distributed.functional import all_reduce_sum
+
+    axes = (0, *range(2, x.ndim))
+    channels = (1, x.shape[1], *[1] * (x.ndim - 2))
+    count = full((1,), x.size // max(x.shape[1], 1), dtype=x.dtype, device=x.device)
+    sums = all_reduce_sum(concat([x.sum(axes), count]), group)
+    count = sums[-1]
+    mean = (sums[:-1] / count).reshape(channels)
+    squares = all_reduce_sum(((x - mean) ** 2).sum(axes), group)
+    return mean, (squares / count).reshape(channels), count
 
 
 @named
@@ -385,7 +404,11 @@ def sync_batch_norm(
     eps_mode: str = "additive",
     group: Any = None,
 ) -> Tensor:
-    """Batch norm over all workers of a group: with one worker, :func:`batch_norm`.
+    """Batch norm over the batches of all processes of a group; alone, :func:`batch_norm`.
+
+    In training mean and variance are those of all elements of all processes together, which may
+    have batches of different sizes: they add up sums of a channel's elements, and then of their
+    squared distances from the common mean. 16-bit floats are added in float32. Gradients follow.
 
     Args:
         inp: as in :func:`batch_norm`, like all that is not described here.
@@ -397,11 +420,10 @@ def sync_batch_norm(
         momentum: see there.
         eps: see there.
         eps_mode: ``"additive"`` adds ``eps`` to the variance, ``"max"`` makes it at least ``eps``.
-        group: only a group of one worker, or None.
+        group: the processes, a :class:`.Group` or their ranks; all by default.
 
     Raises:
-        ValueError: for another ``eps_mode``, and for a group of several workers, which this release
-            has not: train in one process.
+        ValueError: for another ``eps_mode``; where the processes have other numbers of channels.
 
     >>> import megengine as mge, megengine.functional as F
     >>> x = mge.tensor([[0.0], [2.0]])
@@ -409,21 +431,30 @@ def sync_batch_norm(
     Tensor([[-1.]
      [ 1.]], device=xpux:0)
     """
-    check_single_process("sync_batch_norm", group)
+    several = _group_of_several(group) if training else None
     keep = float(momentum)
-    if eps_mode == "additive":
-        return batch_norm(inp, running_mean, running_var, weight, bias, training, keep, eps)
-    if eps_mode != "max":
+    if eps_mode not in ("additive", "max"):
         raise ValueError(f"sync_batch_norm: expected eps_mode additive or max, got {eps_mode!r}")
-    # Centred and kept up to date as usual; then divided by what the larger of the two says.
+    if several is None and eps_mode == "additive":
+        return batch_norm(inp, running_mean, running_var, weight, bias, training, keep, eps)
     channels = (1, inp.shape[1], *[1] * (inp.ndim - 2))
-    if training:
+    x = inp.astype("float32") if inp.dtype.itemsize == 2 else inp
+    if several is not None:
+        mean, variance, count = _moments(x, several)
+        unbiased = variance * (count / maximum(count - 1, 1))
+        for running, batch in ((running_mean, mean), (running_var, unbiased)):
+            if running is not None:
+                batch = batch.detach().reshape(running.shape).astype(running.dtype)
+                running._reset(running * keep + batch * (1 - keep))
+    elif training:
+        # Centred and kept up to date as usual; then divided by what the larger of the two says.
         axes = (0, *range(2, inp.ndim))
-        mean, variance = inp.mean(axes, keepdims=True), var(inp, axes, keepdims=True)
+        mean, variance = x.mean(axes, keepdims=True), var(x, axes, keepdims=True)
         batch_norm(inp.detach(), running_mean, running_var, None, None, True, keep, eps)
     else:
         mean, variance = running_mean.reshape(channels), running_var.reshape(channels)
-    out = (inp - mean) / sqrt(maximum(variance, eps))
+    variance = maximum(variance, eps) if eps_mode == "max" else variance + eps
+    out = (x - mean) / sqrt(variance)
     if weight is not None:
         out = out * weight.reshape(channels)
     if bias is not None:

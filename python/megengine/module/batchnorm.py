@@ -78,7 +78,7 @@ class _BatchNorm(Module):
         weight, bias = self.weight, self.bias
         if self.freeze and weight is not None and bias is not None:
             weight, bias = weight.detach(), bias.detach()
-        out = F.batch_norm(
+        out = self._normalise(
             inp,
             self.running_mean,
             self.running_var,
@@ -90,6 +90,9 @@ class _BatchNorm(Module):
         )
         return out if ndim == 4 else out.reshape(*shape)
 
+    def _normalise(self, inp: Tensor, *args: Any, **options: Any) -> Tensor:
+        return F.batch_norm(inp, *args, **options)
+
     def _module_info_string(self) -> str:
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
@@ -100,8 +103,8 @@ class _BatchNorm(Module):
 class SyncBatchNorm(_BatchNorm):
     """Batch norm over the batches of all processes of a group: see :class:`BatchNorm2d`.
 
-    One process alone, which is what this release runs, is a group of its own: the result is that
-    of :class:`BatchNorm2d`.
+    In training, mean and variance are those of the batches of all processes together; see
+    :func:`.sync_batch_norm`. One process alone gets what :class:`BatchNorm2d` gives.
 
     Args:
         num_features: see :class:`BatchNorm2d`, like all that is not described here.
@@ -110,14 +113,13 @@ class SyncBatchNorm(_BatchNorm):
         affine: see there.
         track_running_stats: see there.
         freeze: see there.
-        group: the processes that take part; None or a group of one process.
+        group: the processes that take part, a :class:`.Group` or their ranks; all by default.
 
     Shape:
         - input: (N, C), (N, C, L) or (N, C, H, W)
 
     Raises:
-        ValueError: the input has another number of dimensions; when called, a group of several
-            processes.
+        ValueError: the input has another number of dimensions.
 
     >>> import megengine.functional as F
     >>> SyncBatchNorm(3)(F.ones((4, 3, 2, 2))).shape
@@ -142,10 +144,8 @@ class SyncBatchNorm(_BatchNorm):
         if inp.ndim not in (2, 3, 4):
             raise ValueError(f"expected 2D, 3D or 4D input (got {inp.ndim}D input)")
 
-    def forward(self, inp: Tensor) -> Tensor:
-        """Normalises each channel; updates the running statistics in training mode."""
-        F.nn.check_single_process("SyncBatchNorm", self.group)
-        return super().forward(inp)
+    def _normalise(self, inp: Tensor, *args: Any, **options: Any) -> Tensor:
+        return F.sync_batch_norm(inp, *args, group=self.group, **options)
 
 
 class BatchNorm1d(_BatchNorm):
