@@ -90,8 +90,8 @@ class _BatchNorm(Module):
         )
         return out if ndim == 4 else out.reshape(*shape)
 
-    def _normalise(self, inp: Tensor, *args: Any, **options: Any) -> Tensor:
-        return F.batch_norm(inp, *args, **options)
+    def _normalise(self, *args: Any, **options: Any) -> Tensor:
+        return F.batch_norm(*args, **options)
 
     def _module_info_string(self) -> str:
         return (
@@ -144,8 +144,9 @@ class SyncBatchNorm(_BatchNorm):
         if inp.ndim not in (2, 3, 4):
             raise ValueError(f"expected 2D, 3D or 4D input (got {inp.ndim}D input)")
 
-    def _normalise(self, inp: Tensor, *args: Any, **options: Any) -> Tensor:
-        return F.sync_batch_norm(inp, *args, group=self.group, **options)
+    def _normalise(self, *args: Any, **options: Any) -> Tensor:
+        options["group"] = self.group
+        return F.sync_batch_norm(*args, **options)
 
 
 class BatchNorm1d(_BatchNorm):
