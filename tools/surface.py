@@ -59,6 +59,7 @@ MODULES = [
     "megengine.serialization",
     "megengine.tensor",
     "megengine.utils.archive",
+    "megengine.utils.checkpoint",
     "megengine.utils.dlpack",
     "megengine.utils.http_download",
     "megengine.utils.max_recursion_limit",

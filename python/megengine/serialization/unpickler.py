@@ -224,6 +224,7 @@ class DataUnpickler(_PythonUnpickler):  # type: ignore[misc]
         for names, layer in module_classes().items():
             self._builders[names] = Builder(".".join(names), _new_module(layer), layer)
         self._calls = {id(b.value): b for b in self._builders.values() if b.value is not None}
+        self._layer_types = set(module_classes().values())
         self._layers: list[Any] = []
 
     def find_class(self, module: str, name: str) -> Any:
@@ -240,7 +241,7 @@ class DataUnpickler(_PythonUnpickler):  # type: ignore[misc]
         if builder is None or not isinstance(args, tuple):
             refuse("calls something that is not a type of data")
         made = builder(*args)
-        if type(made) in module_classes().values():
+        if type(made) in self._layer_types:
             self._layers.append(made)
         self.append(made)
 
@@ -257,7 +258,7 @@ class DataUnpickler(_PythonUnpickler):  # type: ignore[misc]
             self._replace(inst, numpy_data.dtype_from_state(inst, state))
         elif type(inst) is Group:
             self._replace(inst, None)
-        elif type(inst) in module_classes().values():
+        elif type(inst) in self._layer_types:
             set_module_state(inst, state)
         elif not isinstance(inst, Tensor) or state:
             # A Tensor of the reference brings an empty dict.
