@@ -405,6 +405,29 @@ def test_pickled_transforms_do_the_same(rng: np.random.Generator, make: Callable
         np.testing.assert_array_equal(copy.apply(image), a)
 
 
+def test_another_process_does_the_same(rng: np.random.Generator):
+    """As workers do that are started afresh: they get the transforms as pickles."""
+    image = picture(rng)
+    transforms = [make() for name, make in MAKERS.items() if name != "TorchTransformCompose"]
+    script = """
+import pickle, sys
+import numpy as np
+transforms, image = pickle.load(sys.stdin.buffer)
+np.random.seed(4)
+pickle.dump([transform.apply(image) for transform in transforms], sys.stdout.buffer)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        input=pickle.dumps((transforms, image)),
+        capture_output=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr.decode()
+    np.random.seed(4)
+    for transform, got in zip(transforms, pickle.loads(run.stdout), strict=True):
+        np.testing.assert_array_equal(got, transform.apply(image))
+
+
 @every_transform
 def test_what_is_no_image_raises(make: Callable[[], Any]):
     transform = make()

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import functional as F
 from . import pixels
-from .base import ValueTransform, VisionTransform
+from .base import ValueTransform
 from .compose import Compose
 
 __all__ = [
@@ -160,7 +160,7 @@ class HueTransform(ValueTransform):
         return cv2.cvtColor(hsv, cv2.COLOR_HSV2BGR_FULL).astype(image.dtype)
 
 
-class ColorJitter(VisionTransform):
+class ColorJitter(ValueTransform):
     """Changes brightness, contrast, saturation and hue, in an order that is drawn.
 
     Args:
@@ -184,7 +184,7 @@ class ColorJitter(VisionTransform):
         order: Sequence[str] | None = None,
     ) -> None:
         super().__init__(order)
-        parts: list[VisionTransform] = []
+        parts: list[ValueTransform] = []
         if brightness != 0:
             parts.append(BrightnessTransform(brightness))
         if contrast != 0:
@@ -194,13 +194,10 @@ class ColorJitter(VisionTransform):
         if hue != 0:
             parts.append(HueTransform(hue))
         places = tuple(range(1, len(parts) + 1))
-        self.transforms = Compose(parts, shuffle_indices=[places], order=order)
+        self.transforms = Compose(parts, shuffle_indices=[places])
 
-    def apply(self, input: Any) -> Any:
-        """The item with its image in other colours."""
-        self.transforms.order = self.order
-        self.transforms._set_order()
-        return self.transforms.apply(input)
+    def _apply_image(self, image: Any) -> Any:
+        return self.transforms.apply(image)
 
 
 class Lighting(ValueTransform):
