@@ -66,8 +66,8 @@ void bind_pixels(nb::module_& m) {
         (planes ? MGE_DISPATCH(normalize_planes) : MGE_DISPATCH(normalize_pixels))(
             in, mean.data(), std.data(), out.data());
       },
-      nb::arg("image"), nb::arg("mean"), nb::arg("std"), nb::arg("out"), nb::arg("planes"),
-      "out = (image - mean) / std, as (channels, height, width) if `planes`.");
+      nb::arg("image"), nb::arg("mean"), nb::arg("std"), nb::arg("out").noconvert(),
+      nb::arg("planes"), "out = (image - mean) / std, as (channels, height, width) if `planes`.");
   m.def(
       "pixel_planes",
       [](const Image& image, const Out<std::uint8_t>& out) {
@@ -76,7 +76,7 @@ void bind_pixels(nb::module_& m) {
         const nb::gil_scoped_release release;
         MGE_DISPATCH(copy_planes)(in, out.data());
       },
-      nb::arg("image"), nb::arg("out"), "out = image, as (channels, height, width).");
+      nb::arg("image"), nb::arg("out").noconvert(), "out = image, as (channels, height, width).");
   m.def(
       "mix_pixels",
       [](const Image& image, float share, const Numbers& offset, float grey,
@@ -92,7 +92,8 @@ void bind_pixels(nb::module_& m) {
           MGE_DISPATCH(mix_constant)(in, share, offset.data(), out.data());
         }
       },
-      nb::arg("image"), nb::arg("share"), nb::arg("offset"), nb::arg("grey"), nb::arg("out"),
+      nb::arg("image"), nb::arg("share"), nb::arg("offset"), nb::arg("grey"),
+      nb::arg("out").noconvert(),
       "out = image * share + offset, or image * share + (grey image) * grey where that is not 0, "
       "brought into [0, 255] and cut.");
 }

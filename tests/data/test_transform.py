@@ -310,6 +310,22 @@ def test_images_that_kernels_do_not_take():
             call()
 
 
+def test_outputs_of_another_dtype_are_not_written_to_copies():
+    image, three = np.zeros((2, 4, 3), np.uint8), np.zeros(3, np.float32)
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        _core.normalize_pixels(image, three, three, np.empty((2, 4, 3), np.float64), False)
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        _core.pixel_planes(image, np.empty((4, 2, 3), np.uint8).T)
+
+
+def test_numbers_that_programs_set_later(rng: np.random.Generator):
+    transform, image = T.Normalize(MEAN, STD), picture(rng)
+    transform.mean = np.array(MEAN)  # float64
+    assert transform.apply(image).dtype == np.float64
+    transform.mean = transform.mean.astype(np.float32)
+    np.testing.assert_array_equal(transform.apply(image), T.Normalize(MEAN, STD).apply(image))
+
+
 @pytest.mark.parametrize("mean", [0, 128, [128], MEAN])
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "int32"])
 def test_compose_changes_no_bits(rng: np.random.Generator, mean: Any, dtype: str):

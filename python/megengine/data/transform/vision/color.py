@@ -155,7 +155,7 @@ class HueTransform(ValueTransform):
             )
         cv2 = F.opencv("HueTransform")
         turn = int(np.random.uniform(-self.value, self.value) * 255) % 256
-        hsv = cv2.cvtColor(image.astype(np.uint8), cv2.COLOR_BGR2HSV_FULL)
+        hsv = cv2.cvtColor(image.astype(np.uint8, copy=False), cv2.COLOR_BGR2HSV_FULL)
         hsv[..., 0] += np.uint8(turn)  # the hue is a circle of 256
         return cv2.cvtColor(hsv, cv2.COLOR_HSV2BGR_FULL).astype(image.dtype)
 

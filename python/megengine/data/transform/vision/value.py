@@ -63,10 +63,14 @@ class Normalize(ValueTransform):
         if not pixels.suits(image):
             return None
         shape = (image.shape[2],)
-        if any(array.shape not in ((), (1,), shape) for array in (self.mean, self.std)):
-            return None
-        mean, std = (np.broadcast_to(array, shape) for array in (self.mean, self.std))
-        return np.ascontiguousarray(mean), np.ascontiguousarray(std)
+        for array in (self.mean, self.std):
+            if array.dtype != np.float32 or array.shape not in ((), (1,), shape):
+                return None
+        mean, std = (
+            array if array.shape == shape else np.full(shape, array, np.float32)
+            for array in (self.mean, self.std)
+        )
+        return mean, std
 
 
 class ToMode(ValueTransform):
