@@ -128,6 +128,27 @@ void add_arguments(TraceSession& session, PyObject* o) {
   }
 }
 
+// ---- times
+// -----------------------------------------------------------------------------------
+
+nb::list with_types(const Specs& specs) {
+  nb::list list;
+  for (const Spec& s : specs) {
+    list.append(nb::make_tuple(dtype_to_python(s.dtype), nb::steal(shape_to_python(s.shape))));
+  }
+  return list;
+}
+
+nb::object samples_of(const Profile& profile) {
+  nb::list out;
+  for (const Profile::Sample& s : profile.samples()) {
+    out.append(nb::make_tuple(op_to_python(s.op), fields_to_python(*s.op), s.op->name(),
+                              with_types(s.in), with_types(s.out), s.start, s.end, s.thread,
+                              s.allocated, s.place ? nb::cast(s.place) : nb::none()));
+  }
+  return out;
+}
+
 // ---- calls
 // -----------------------------------------------------------------------------------
 
@@ -183,22 +204,7 @@ class Tracer {
     const auto all = ways();
     return all.empty() ? nb::none() : nb::cast(all.front()->graph);
   }
-  nb::object samples() const {
-    if (!profile_) return nb::none();
-    nb::list out;
-    const auto shapes = [](const Specs& specs) {
-      nb::list list;
-      for (const Spec& s : specs) {
-        list.append(nb::make_tuple(dtype_to_python(s.dtype), nb::steal(shape_to_python(s.shape))));
-      }
-      return list;
-    };
-    for (const Profile::Sample& s : profile_->samples()) {
-      out.append(nb::make_tuple(op_to_python(s.op), fields_to_python(*s.op), s.op->name(),
-                                shapes(s.in), shapes(s.out), s.start, s.end));
-    }
-    return out;
-  }
+  nb::object samples() const { return profile_ ? samples_of(*profile_) : nb::none(); }
 
  private:
   static nb::object called(nb::handle function, const nb::tuple& args, const nb::dict& kwargs) {
@@ -300,7 +306,8 @@ void bind_trace(nb::module_& m) {
       .def("programs", &Tracer::programs, "The optimized graphs that calls have run.")
       .def("samples", &Tracer::samples,
            "Of the last call, for each op that ran: op, fields, kind, (dtype, shape) of inputs and "
-           "of outputs, start and end in seconds. None without profiling.");
+           "of outputs, start and end in seconds, thread, bytes allocated, place. None without "
+           "profiling.");
   nb::class_<TracedCall>(m, "TracedCall", "One call of a traced function, on this thread.")
       .def(nb::init<TracedFunction&>(), nb::keep_alive<1, 2>())
       .def("enter", &TracedCall::enter)
@@ -317,6 +324,22 @@ void bind_trace(nb::module_& m) {
       .def(nb::init<>())
       .def("enter", &TracePause::enter)
       .def("exit", &TracePause::exit);
+  m.def(
+      "profile_begin",
+      [] {
+        const auto began = Profile::everything().begin().time_since_epoch();
+        Profile::note_everything(true);
+        return std::chrono::duration<double>(began).count();
+      },
+      "Ops are noted from now on. The time on the clock of time.perf_counter().");
+  m.def(
+      "profile_end",
+      [] {
+        Profile::note_everything(false);
+        return samples_of(Profile::everything());
+      },
+      "Ops are not noted any more. Those that were, as Tracer.samples() gives them.");
+  m.def("thread_number", this_thread_number, "The number that this thread has in profiles.");
   m.def("is_tracing", [] { return TraceSession::current() != nullptr; });
 }
 

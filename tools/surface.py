@@ -64,6 +64,8 @@ MODULES = [
     "megengine.utils.http_download",
     "megengine.utils.max_recursion_limit",
     "megengine.utils.module_stats",
+    "megengine.utils.naming",
+    "megengine.utils.profiler",
     "megengine.utils.tuple_function",
 ]
 # Of the reference's names, those under these are kept; the others come with later work.

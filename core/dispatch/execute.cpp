@@ -3,6 +3,7 @@
 
 #include "core/dispatch/dispatch.h"
 #include "core/dispatch/kernel.h"
+#include "core/graph/profile.h"
 #include "core/graph/symbol.h"
 #include "core/graph/trace.h"
 
@@ -81,6 +82,8 @@ Values execute(const OpRef& op, Values& inputs) {
   TraceSession* trace = dispatch_state().trace;
   if (trace) [[unlikely]]
     return trace->execute(op, inputs);
+  if (Profile* profile = Profile::of_everything()) [[unlikely]]
+    return execute_profiled(op, inputs, *profile);
   return execute_now(op, inputs);
 }
 

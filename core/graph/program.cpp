@@ -131,7 +131,7 @@ Values Program::run_node(std::size_t n, std::vector<Value>& env, bool planned,
       Specs takes, gives;
       for (const ValueId id : node.in) takes.push_back(graph_.values[id].spec);
       for (const Value& v : out) gives.push_back(v.spec());
-      profile->add(node.op, std::move(takes), std::move(gives), start);
+      profile->add(node.op, std::move(takes), std::move(gives), start, node.place);
     }
     return out;
   } catch (const Error& e) {

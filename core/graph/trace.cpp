@@ -59,6 +59,8 @@ TraceSession* TraceSession::current() { return current_session; }
 
 void set_trace_host(const TraceHost& host) { trace_host = host; }
 
+const char* caller_place() { return trace_host.place ? trace_host.place() : nullptr; }
+
 void materialize(const ValueImpl& v) {
   if (current_session && current_session->made(v)) current_session->flush();
   if (!v.storage) {
@@ -196,6 +198,8 @@ TraceSession::TraceSession(TracedFunction& function, Profile* profile)
   }
   dispatch_state().trace = current_session = this;
   if (profile_) profile_->begin();
+  // Beside a profile of its own a function is not part of that of everything.
+  if (!profile_) profile_ = Profile::of_everything();
 }
 
 TraceSession::~TraceSession() {
@@ -215,15 +219,7 @@ Values TraceSession::execute(const OpRef& op, Values& inputs) {
 
 Values TraceSession::run_now(const OpRef& op, Values& inputs) {
   Suspend suspend;
-  if (!profile_) return execute_now(op, inputs);
-  Specs in;
-  for (const Value& v : inputs) in.push_back(v.spec());
-  const auto start = Profile::Clock::now();
-  Values outputs = execute_now(op, inputs);
-  Specs out;
-  for (const Value& v : outputs) out.push_back(v.spec());
-  profile_->add(op, std::move(in), std::move(out), start);
-  return outputs;
+  return profile_ ? execute_profiled(op, inputs, *profile_) : execute_now(op, inputs);
 }
 
 void TraceSession::note_read(const Value& v) {
@@ -266,7 +262,7 @@ void TraceSession::add_node(const OpRef& op, SmallVector<ValueId, 4> in, Values&
   Graph::Node& node = graph.nodes.emplace_back();
   node.op = op;
   node.in = std::move(in);
-  if (trace_host.place) node.place = trace_host.place();
+  node.place = caller_place();
   for (Value& v : outputs) {
     // A view of everything may be its input itself; here it needs an identity of its own.
     if (id_of(v) != kNone) v = v.detached();

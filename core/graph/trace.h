@@ -38,6 +38,8 @@ struct TraceHost {
   const char* (*place)() = nullptr;
 };
 void set_trace_host(const TraceHost& host);
+// Where the user's code is now, or null.
+const char* caller_place();
 
 // The ways that a function took with arguments of certain shapes and dtypes.
 class TracedFunction {

@@ -10,7 +10,8 @@ import numpy as np
 from ..device import get_default_device
 
 Shape = tuple[int, ...]
-# An op, its fields, its kind, (dtype, shape) of its inputs and its outputs, start and end.
+# An op, its fields, its kind, (dtype, shape) of its inputs and its outputs, start and end in
+# seconds, the thread, the bytes that tensors had afterwards, and the line that called it.
 Sample = tuple[
     Any,
     dict[str, Any],
@@ -19,6 +20,9 @@ Sample = tuple[
     list[tuple[np.dtype[Any], Shape]],
     float,
     float,
+    int,
+    int,
+    str | None,
 ]
 
 
@@ -55,7 +59,7 @@ def profile_of(samples: list[Sample]) -> dict[str, Any]:
     footprints: dict[str, Any] = {}
     operators: dict[str, Any] = {}
     kinds: dict[str, dict[str, Any]] = {}
-    for i, (_, fields, kind, inputs, outputs, start, end) in enumerate(samples):
+    for i, (_, fields, kind, inputs, outputs, start, end, *_) in enumerate(samples):
         ins, outs = [shape for _, shape in inputs], [shape for _, shape in outputs]
         times[str(i)] = {place: {"start": start, "kern": start, "end": end}}
         footprints[str(i)] = {
