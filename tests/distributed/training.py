@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +99,25 @@ def samples() -> list[list[int]]:
     """What the samplers give this rank by themselves."""
     samplers = SequentialSampler(range(5), batch_size=2), RandomSampler(range(6), batch_size=2)
     return [[index for batch in sampler for index in batch] for sampler in samplers]
+
+
+def resumes(directory: str, steps: int, fails_at: int, how: str) -> list[int]:
+    """Counts steps, each a sum over the ranks, from the last checkpoint on; fails once."""
+    checkpoint = Path(directory) / "checkpoint"
+    rank, first = dist.get_rank(), int(os.environ["MGE_DIST_RESTARTS"]) == 0
+    weight = mge.Parameter(np.zeros(3, "float32"))
+    begin = 0
+    if checkpoint.exists():
+        saved = mge.load(str(checkpoint))
+        begin = saved["step"]
+        weight.set_value(saved["weight"])
+    for step in range(begin, steps):
+        weight += dist.functional.all_reduce_sum(mge.tensor([1.0, step, rank]))
+        if rank == 0:
+            mge.save({"step": step + 1, "weight": weight.numpy()}, str(checkpoint))
+            print(f"step {step + 1}", flush=True)
+        if first and step == fails_at and rank == dist.get_world_size() - 1 and how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if how == "cut":
+            time.sleep(0.02)
+    return [begin, *(int(v) for v in weight.numpy())]

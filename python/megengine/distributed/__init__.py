@@ -23,12 +23,14 @@ from .group import (
 from .helper import bcast_list_, make_allreduce_cb, synchronized
 from .launcher import launcher
 from .server import Client, Server
+from .sharded import ShardedOptimizer
 
 __all__ = [
     "Client",
     "Group",
     "RankError",
     "Server",
+    "ShardedOptimizer",
     "WORLD",
     "bcast_list_",
     "functional",

@@ -9,11 +9,11 @@ It runs as a program of its own, so that it answers whatever its owner computes.
   PMI-1 protocol, so that processes which no ``mpiexec`` started can form a job.
 
 A connection counts only after it has named the job's token; what arrives is read as JSON or as
-the words of PMI-1, never unpickled. Only the standard library is imported, to start quickly:
+the words of PMI-1, never unpickled. Only the standard library is imported, to start quickly.
 
-    python -I -S hub.py '{"host": ..., "port": ..., "token": ..., "world_size": ...}'
-
-It prints the port on which it listens, or why it cannot, and ends when its standard input does.
+``python -I -S hub.py`` reads a line from its standard input, {"host": ..., "port": ...,
+"token": ..., "world_size": ...}, since the arguments of a process are no secret. It prints the port
+on which it listens, or why it cannot, and ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class Hub:
         self.selector.register(sys.stdin.fileno(), selectors.EVENT_READ, self._owner_gone)
         self.owner_there = True
         last = time.monotonic()
-        ticks_left = 20
-        while self.owner_there or (ticks_left > 0 and self._watchers()):
+        ticks_left = 10
+        while self.owner_there or (ticks_left > 0 and self._waits_for_watchers()):
             wait = max(0.0, last + TICK - time.monotonic())
             for key, mask in self.selector.select(wait):
                 key.data(key.fileobj, mask)
@@ -131,6 +131,9 @@ class Hub:
 
     def _watchers(self) -> list[Connection]:
         return [c for c in self.connections if c.kind == "watcher"]
+
+    def _waits_for_watchers(self) -> bool:
+        return any(not c.ended for c in self._watchers())
 
     def _tick(self) -> None:
         for c in self._watchers():
@@ -328,9 +331,9 @@ class Hub:
 
 
 def main() -> None:
-    """Starts the server that the arguments describe."""
+    """Starts the server that the first line describes."""
     try:
-        hub = Hub(**json.loads(sys.argv[1]))
+        hub = Hub(**json.loads(sys.stdin.readline()))
     except OSError as e:
         sys.exit(print(f"cannot listen: {e}"))
     print(hub.listener.getsockname()[1], flush=True)

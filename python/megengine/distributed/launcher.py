@@ -261,23 +261,31 @@ class launcher:  # noqa: N801  the reference's name
                 with (directory / f"result-{worker.rank}.pkl").open("rb") as file:
                     results.append(pickle.load(file))
             return results
-        # The server knows who failed first.
+        words = {}
+        for worker in failed:
+            path = directory / f"error-{worker.rank}.json"
+            words[worker.rank] = json.loads(path.read_text()) if path.exists() else None
+        # The server knows who failed first; if it cannot be reached, what was raised here tells.
         first: dict[str, Any] | None = None
         with contextlib.suppress(ConnectionError):
-            first = Client(host, port)._ask("failure")
+            client = Client(host, port)
+            first = client._ask("failure")
+            client.close()
         if first is None:
-            first = {"rank": failed[0].rank, "why": failed[0].reason(), "trace": ""}
-        rank, why, trace = int(first["rank"]), str(first["why"]), str(first["trace"])
+            told = next((w for w in words.values() if w is not None), None)
+            first = {"rank": failed[0].rank, "why": failed[0].reason()}
+            if told is not None:
+                first = {"rank": told["rank"], "why": f"failed: {told['text']}"}
+        rank, why, trace = int(first["rank"]), str(first["why"]), str(first.get("trace", ""))
         lines = []
         for worker in failed:
-            error = directory / f"error-{worker.rank}.json"
-            if worker.rank == rank and not error.exists():
-                why = worker.reason() if not why.startswith("raised") else why
-            elif worker.rank == rank:
-                trace = json.loads(error.read_text())["trace"]
-            else:
-                text = json.loads(error.read_text())["text"] if error.exists() else worker.reason()
-                lines.append(f"rank {worker.rank}: {text}")
+            word = words[worker.rank]
+            if worker.rank != rank:
+                lines.append(f"rank {worker.rank}: {word['text'] if word else worker.reason()}")
+            elif word:
+                trace = word["trace"]
+            elif not why.startswith("raised"):
+                why = f"{why}: {worker.reason()}"
         message = f"rank {rank} {why}"
         if trace:
             message += f"\n\n{trace.rstrip()}"

@@ -28,6 +28,7 @@ _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 _PREFIXES = ("PMI_", "PMIX_", "OMPI_COMM_WORLD_", "MPI_LOCAL", "HYDI_", "MV2_COMM_WORLD_")
 _SHARED_MEMORY = ("/dev/shm/mpich_shm_", "/dev/shm/ucx_shm_posix_")
 _INSIDE = "MGE_DIST_INSIDE"  # set for programs that a rank starts
+_PATIENCE = float(os.environ.get("MGE_DIST_TIMEOUT") or 300.0)  # seconds, for others to come
 _LATE = 3.0  # seconds that a call waits for a process that has ended: its data may be on their way
 
 
@@ -65,18 +66,49 @@ def load_mpi() -> Any:
         ) from e
 
 
+class Watch:
+    """The process that watches this one, started here, and the lines between the two."""
+
+    def __init__(self, rank: int, master: tuple[str, int]):
+        self.pipe, theirs = socket.socketpair()
+        memory = os.memfd_create("megengine.distributed")
+        os.truncate(memory, STATUS.size)
+        self.status = mmap.mmap(memory, STATUS.size)
+        config = {
+            "rank": rank,
+            "parent": os.getpid(),
+            "memory": memory,
+            "host": master[0],
+            "port": master[1],
+            "token": os.environ[TOKEN],
+            "node": node_name(),
+        }
+        script = str(Path(__file__).with_name("watcher.py"))
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", script, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(), memory),
+            start_new_session=True,
+        )
+        theirs.close()
+        os.close(memory)
+        self.pipe.sendall(json.dumps(config).encode() + b"\n")
+        self.pipe.setblocking(False)
+
+
 class Job:
     """What this process knows of the job that it is a rank of."""
 
-    def __init__(self, mpi: Any, comm: Any, master: tuple[str, int], server: Server | None):
+    def __init__(self, mpi: Any, comm: Any, watch: Watch, client: Client, server: Server | None):
         self.mpi = mpi
         self.comm = comm
         self._last_words = comm.Dup()  # for the end, apart from calls that others still make
         self.rank: int = comm.Get_rank()
         self.size: int = comm.Get_size()
-        self.master = master
+        self.client = client
+        self.master = (client.master_ip, client.port)
         self.server = server
-        self.client = Client(*master)
         self.communicators: dict[tuple[int, ...], Any] = {}
         self.operations: dict[tuple[str, str], Any] = {}  # reductions that MPI does not have
         self.under_way: list[tuple[Any, Any]] = []  # what was sent, and its memory
@@ -85,39 +117,12 @@ class Job:
         self.calls = 0
         self.timeout = float(os.environ.get("MGE_DIST_TIMEOUT") or 1800.0)
         self.crowded = False  # more ranks on this machine than CPUs
+        self._watch, self._pipe, self._status = watch, watch.pipe, watch.status
         self._left = False
         self._rest = b""
         self._pid = os.getpid()
-        self._start_watcher()
 
     # ---- the watcher ---------------------------------------------------------------------------
-
-    def _start_watcher(self) -> None:
-        self._pipe, theirs = socket.socketpair()
-        memory = os.memfd_create("megengine.distributed")
-        os.truncate(memory, STATUS.size)
-        self._status = mmap.mmap(memory, STATUS.size)
-        config = {
-            "rank": self.rank,
-            "parent": os.getpid(),
-            "pipe": theirs.fileno(),
-            "memory": memory,
-            "host": self.master[0],
-            "port": self.master[1],
-            "token": os.environ[TOKEN],
-            "node": node_name(),
-        }
-        script = str(Path(__file__).with_name("watcher.py"))
-        self._watcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", script, json.dumps(config)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(), memory),
-            start_new_session=True,
-        )
-        theirs.close()
-        os.close(memory)
-        self._pipe.setblocking(False)
 
     def _tell(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):  # check() hears that the watcher is gone
@@ -333,15 +338,24 @@ def _master_host(several: bool) -> str:
     return socket.gethostname()
 
 
-def _take_part_in_pmi(master: tuple[str, int], rank: int, world_size: int) -> socket.socket:
-    """Has MPI, which starts next, ask the job's server for the other processes."""
+def _meet(client: Client, rank: int, world_size: int) -> socket.socket | None:
+    """Waits until all processes have come; MPI, which starts next, asks the server for them.
+
+    MPI itself would wait without end, and hear of no failure.
+    """
+    if world_size == 1:
+        return None
     if "mpi4py.MPI" in sys.modules:
         raise RuntimeError(
             "init_process_group: MPI has been started already, for this process alone; import "
             "mpi4py.MPI after init_process_group, or start the program with mpiexec"
         )
-    hello = {"kind": "pmi", "rank": rank, "node": node_name()}
-    pmi = connected(*master, hello)
+    master = client.master_ip, client.port
+    pmi = connected(*master, {"kind": "pmi", "rank": rank, "node": node_name()})
+    if not client._meet("join", world_size, _PATIENCE):
+        raise ConnectionError(
+            f"init_process_group: not all of {world_size} processes came within {_PATIENCE:g} s"
+        )
     os.environ.update(
         PMI_FD=str(pmi.fileno()), PMI_RANK=str(rank), PMI_SIZE=str(world_size), PMI_SPAWNED="0"
     )
@@ -364,8 +378,12 @@ def join(master: tuple[str, int] | None = None, rank: int = 0, world_size: int =
     if master is None:
         world_size = size_by_starter()
     started_by_mpi_here = master is None
-    pmi = _take_part_in_pmi(master, rank, world_size) if master and world_size > 1 else None
+    pmi = client = watch = None
     hosts = _master_host(several=True)
+    if master is not None:
+        client = Client(*master, patience=_PATIENCE)
+        watch = Watch(rank, master)
+        pmi = _meet(client, rank, world_size)
     mpi = load_mpi()
     comm = mpi.COMM_WORLD.Dup()
     _drop_names_of_shared_memory(comm)
@@ -393,9 +411,12 @@ def join(master: tuple[str, int] | None = None, rank: int = 0, world_size: int =
             server = Server(host=host if literal else "")
             master = (host, server.py_server_port)
         master = comm.bcast(master)
-    assert master is not None
+        client = Client(*master)
+        watch = Watch(comm.Get_rank(), master)
+    assert client is not None
+    assert watch is not None
     threads, crowded = _threads_of_rank(comm, mpi)
-    current = Job(mpi, comm, master, server)
+    current = Job(mpi, comm, watch, client, server)
     current.crowded = crowded
     if "OMP_NUM_THREADS" not in os.environ:
         _device.set_num_threads(threads)

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +59,17 @@ class Server:
 
     def __init__(self, port: int = 0, *, host: str = "127.0.0.1", world_size: int = 0):
         config = {"host": host, "port": port, "token": job_token(), "world_size": world_size}
-        command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("hub.py"))]
         self.proc = subprocess.Popen(
-            [*command, json.dumps(config)],
+            [sys.executable, "-I", "-S", str(Path(__file__).with_name("hub.py"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
+        assert self.proc.stdin is not None
         assert self.proc.stdout is not None
+        self.proc.stdin.write(json.dumps(config) + "\n")
+        self.proc.stdin.flush()
         first = self.proc.stdout.readline()
         if not first.strip().isdigit():
             self.close()
@@ -90,8 +93,14 @@ class Server:
             proc.stdin.close()
 
 
-def connected(host: str, port: int, hello: dict[str, Any], timeout: float = 60.0) -> socket.socket:
+def connected(host: str, port: int, hello: dict[str, Any], patience: float = 0.0) -> socket.socket:
     """A connection to a server that has accepted the token.
+
+    Args:
+        host: where the server runs.
+        port: on which it listens.
+        hello: who connects.
+        patience: seconds for which a server that is not there yet is waited for.
 
     Raises:
         ConnectionError: there is no server, or it knows another token.
@@ -102,10 +111,15 @@ def connected(host: str, port: int, hello: dict[str, Any], timeout: float = 60.0
             f"expected the job's token in the environment variable {TOKEN}; Server and launcher "
             "set it for the processes that they start, other machines need the same value"
         )
-    try:
-        sock = socket.create_connection((host, port), timeout)
-    except OSError as e:
-        raise ConnectionError(f"no server of a job answers at {host}:{port}: {e}") from e
+    end = time.monotonic() + patience
+    while True:
+        try:
+            sock = socket.create_connection((host, port), timeout=2.0)
+            break
+        except OSError as e:
+            if time.monotonic() >= end:
+                raise ConnectionError(f"no server of a job answers at {host}:{port}: {e}") from e
+            time.sleep(0.1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         sock.sendall(json.dumps({"token": token, **hello}).encode() + b"\n")
@@ -133,12 +147,14 @@ class Client:
     Args:
         master_ip: where the server runs.
         port: its ``py_server_port``.
+        patience: seconds for which a server that is not there yet is waited for; an extension.
 
     Raises:
         ConnectionError: no server answers there, or the token is another one.
     """
 
-    def __init__(self, master_ip: str, port: int):
+    def __init__(self, master_ip: str, port: int, *, patience: float = 0.0):
+        self._patience = patience
         self.master_ip = master_ip
         self.port = port
         self._lock = threading.Lock()
@@ -148,7 +164,7 @@ class Client:
 
     def connect(self) -> bool:
         """Connects to the server, and says that it did."""
-        self._socket = connected(self.master_ip, self.port, {"kind": "client"})
+        self._socket = connected(self.master_ip, self.port, {"kind": "client"}, self._patience)
         return True
 
     def close(self) -> None:
@@ -186,6 +202,19 @@ class Client:
     def get_mm_server_port(self) -> int:
         """The port of the server."""
         return self.port
+
+    def _meet(self, key: str, size: int, patience: float) -> bool:
+        """Waits at a barrier for some seconds at most; whether all have come."""
+        self._socket.settimeout(patience)
+        try:
+            self._ask("barrier", key, size=size)
+        except ConnectionError as e:
+            if isinstance(e.__cause__, TimeoutError):
+                return False
+            raise
+        finally:
+            self._socket.settimeout(None)
+        return True
 
     def user_set(self, key: str, val: Any) -> bool:
         """Sets a value that all processes can get.

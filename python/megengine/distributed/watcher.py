@@ -5,9 +5,9 @@ and it says when the process died, was stopped or raised. When the hub tells of 
 failed, it passes that on, and ends the process if that does not end by itself: a process that
 hangs, that is stopped or that holds Python's lock for long could not do any of this itself.
 
-Only the standard library is imported, to start quickly:
-
-    python -I -S watcher.py '{"rank": ..., "parent": ..., "pipe": ..., "memory": ..., ...}'
+Only the standard library is imported, to start quickly. ``python -I -S watcher.py FD`` reads what
+it is to do from a socket to the process, {"rank": ..., "parent": ..., "memory": ..., ...}, since the
+arguments of a process are no secret.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Watcher:
         self,
         rank: int,
         parent: int,
-        pipe: int,
+        pipe: socket.socket,
         memory: int,
         host: str,
         port: int,
@@ -46,9 +46,9 @@ class Watcher:
         node: str,
     ):
         self.rank, self.parent = rank, parent
-        self.pipe = socket.socket(fileno=pipe)
+        self.pipe = pipe
         self.status = mmap.mmap(memory, STATUS.size, prot=mmap.PROT_READ)
-        self.hub = socket.create_connection((host, port), timeout=SILENCE or None)
+        self.hub = socket.create_connection((host, port), timeout=5.0)
         self.hub.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         hello = {"token": token, "kind": "watcher", "rank": rank, "node": node}
         self.hub.sendall(json.dumps(hello).encode() + b"\n")
@@ -97,7 +97,8 @@ class Watcher:
         except OSError:
             data = b""
         if not data:
-            self._failed({"rank": 0, "why": "or the server beside it is gone", "trace": ""})
+            if not self.ended:  # else it may have ended before this process
+                self._failed({"rank": 0, "why": "or the server beside it is gone", "trace": ""})
             return False
         self.missed = 0
         *lines, self.from_hub = (self.from_hub + data).split(b"\n")
@@ -113,7 +114,7 @@ class Watcher:
         calls, inside, name = STATUS.unpack(self.status[: STATUS.size])
         self._tell({"beat": [calls, name.rstrip(b"\0").decode() if inside else ""]})
         self.missed += 1
-        if self.missed * TICK >= SILENCE > 0:
+        if self.missed * TICK >= SILENCE > 0 and not self.ended:
             why = f"(or the network to it) has not been heard of for {SILENCE:g} s"
             self._failed({"rank": 0, "why": why, "trace": ""})
         self.stopped = self.stopped + 1 if self._is_stopped() else 0
@@ -133,7 +134,7 @@ class Watcher:
         return False
 
     def _failed(self, failure: dict[str, Any]) -> None:
-        if self.failure is None and not (self.ended and failure["rank"] == 0 != self.rank):
+        if self.failure is None:
             self.failure = failure
             self._pass_on({"failed": failure})
 
@@ -159,4 +160,11 @@ class Watcher:
 
 
 if __name__ == "__main__":
-    Watcher(**json.loads(sys.argv[1])).run()
+    pipe = socket.socket(fileno=int(sys.argv[1]))
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = pipe.recv(1)
+        if not byte:
+            sys.exit(0)
+        line += byte
+    Watcher(pipe=pipe, **json.loads(line)).run()

@@ -51,7 +51,8 @@ def _failed(directory: Path, rank: int, error: BaseException) -> NoReturn:
     """Leaves word of what was raised, tells the others, and ends."""
     trace = "".join(traceback.format_exception(error))
     text = f"{type(error).__name__}: {error}".splitlines()[0]
-    _write(directory / f"error-{rank}.json", json.dumps({"text": text, "trace": trace}).encode())
+    word = {"text": text, "trace": trace, "rank": getattr(error, "rank", rank)}
+    _write(directory / f"error-{rank}.json", json.dumps(word).encode())
     with contextlib.suppress(Exception):  # an exception that cannot be pickled is told by its text
         _write(directory / f"error-{rank}.pkl", cloudpickle().dumps(error.with_traceback(None)))
     if runtime.current is None:
