@@ -6,7 +6,7 @@ failed, it passes that on, and ends the process if that does not end by itself: 
 hangs, that is stopped or that holds Python's lock for long could not do any of this itself.
 
 Only the standard library is imported, to start quickly. ``python -I -S watcher.py FD`` reads what
-it is to do from a socket to the process, {"rank": ..., "parent": ..., "memory": ..., ...}, since the
+it is to do from a socket to the process, {"rank": ..., "parent": ..., "memory": ..., ...}: the
 arguments of a process are no secret.
 """
 
