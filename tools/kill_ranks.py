@@ -25,7 +25,7 @@ from typing import Any
 import megengine as mge
 import megengine.distributed as dist
 
-STEPS = 20
+STEPS = 50
 WAYS = ("kill", "stop", "raise", "exit", "hang", "kill two")
 LIMIT = 10.0  # seconds from the failure to the end of the job
 
