@@ -180,7 +180,8 @@ def test_mpiexec_starts_a_script_as_it_is(ranks: int, tmp_path: Path) -> None:
         "    return dist.functional.all_reduce_sum(mge.tensor(x + dist.get_rank())).item()\n"
         "(result,) = program(1)\n"
         "dist.init_process_group('', 0, 2, dist.get_rank(), 0)\n"
-        "print(f'rank {dist.get_rank()} of {dist.get_world_size()}: {result}', flush=True)\n"
+        "said = f'rank {dist.get_rank()} of {dist.get_world_size()}: {result}\\n'\n"
+        "print(said, end='', flush=True)\n"
     )
     run = subprocess.run(
         [str(mpiexec), "-n", str(ranks), sys.executable, str(script)],
