@@ -1,10 +1,9 @@
 """Loads files of megengine.load that were altered at random.
 
-Files of each kind (pickles of every protocol, safetensors, both of PyTorch's formats, and the
-checkpoints of megengine.utils.checkpoint) are altered as bytes, and the formats with an inner
-structure also there: opcodes of pickles, the JSON of safetensors, entries of zip files under right
-checksums. Whatever comes out has to load or raise one of ``ERRORS``: no crash, no other exception,
-nothing run, no case of more than some seconds, and no more memory than the file gives reason for.
+Files of each kind (pickles of every protocol, safetensors, both of PyTorch's formats) are altered
+as bytes, and in their inner structure: opcodes of pickles, the JSON of safetensors, entries of zip
+files under right checksums. Whatever comes out has to load or raise one of ``ERRORS``: no crash, no
+other exception, nothing run, no case of more than some seconds, and no more memory than a limit.
 Each case is made from the seed and its number; a failure is reported with its number, and --only
 repeats it.
 
@@ -31,7 +30,7 @@ import sys
 import time
 import warnings
 import zipfile
-from collections import Counter
+from collections import Counter, OrderedDict, defaultdict
 from typing import Any
 
 import numpy as np
@@ -70,27 +69,33 @@ def pickled(value: Any, protocol: int) -> bytes:
 
 def seeds() -> dict[str, list[bytes]]:
     """Valid files, by kind."""
-    net = M.Sequential(M.Conv2d(1, 2, 3), M.BatchNorm2d(2), M.LSTM(2, 2))
-    value = {
-        "net": net.state_dict(),
-        "layers": net,
-        "tensors": [mge.Tensor([1.0, 2.0]), mge.Parameter([3]), mge.Tensor([True])],
-        "plain": [1, 2.5, "text", None, b"x", {1, (2, "y")}, 2**70, np.float32(1.5)],
-        "records": np.zeros(2, [("a", "f4"), ("b", "i2", (2,))]),
-        "dates": np.array(["2020-02-29"], "M8[D]"),
-        "f": np.asfortranarray(np.ones((2, 3), ">i4")),
-    }
-    own = [pickled(value, protocol) for protocol in range(6)]
-    theirs = [(DATA / name).read_bytes() for name in ("plain.0.pkl", "tensors.3.pkl")]
+    values = [
+        M.Linear(2, 1).state_dict(),
+        M.BatchNorm1d(1),
+        [mge.Tensor([1.0, 2.0]), mge.Parameter([3]), mge.Tensor([True])],
+        {"a": [1, 2.5, "text", None, b"x"], "b": {1, (2, "y")}, "c": 2**70},
+        OrderedDict(x=np.float32(1.5), y=defaultdict(list, z=[True])),
+        np.zeros(2, [("a", "f4"), ("b", "i2", (2,))]),
+        [np.array(["2020-02-29"], "M8[D]"), np.dtype("m8[25us]"), np.array(["x"])],
+        [np.asfortranarray(np.ones((2, 3), ">i4")), frozenset([1]), 1j, bytearray(b"z")],
+    ]
+    own = [pickled(value, protocol) for value in values for protocol in (0, 2, 4, 5)]
+    theirs = [(DATA / "tensors.3.pkl").read_bytes()]
     file = io.BytesIO()
     state = {"a": np.ones((2, 3), "float32"), "b": np.array([True]), "c": np.zeros(0, "int8")}
     save_safetensors(state, file, {"k": "v"})
     return {
         "pickle": own + theirs,
         "safetensors": [file.getvalue()],
-        "zip": [(DATA / "torch.zip.pth").read_bytes(), (DATA / "torch.module.pth").read_bytes()],
-        "legacy": [(DATA / "torch.legacy.pth").read_bytes()],
+        "zip": torch_files("torch.small.zip.pth", "torch.zip.pth", "torch.module.pth"),
+        "legacy": torch_files("torch.small.legacy.pth", "torch.legacy.pth"),
     }
+
+
+def torch_files(small: str, *large: str) -> list[bytes]:
+    """Files of the tests: nine times of ten the small one."""
+    files = [(DATA / name).read_bytes() for name in (small, *large)]
+    return [files[0]] * 9 * len(large) + files[1:]
 
 
 # ---- altering ------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 
 import numpy as np
@@ -256,3 +258,131 @@ def test_a_disk_that_is_full_leaves_the_old_file(tmp_path: pathlib.Path) -> None
     )
     assert done.stdout.split() == [str(errno.EFBIG), "old"]
     assert os.listdir(tmp_path) == ["checkpoint.pkl"]
+
+
+# ---- what else can go wrong ----------------------------------------------------------------------
+
+
+def test_owner_and_permissions_are_those_of_the_old_file(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.pkl"
+    save(1, path)
+    path.chmod(0o640)
+    if os.getuid() == 0:
+        os.chown(path, 12345, 54321)
+    before = path.stat()
+    save(2, path)
+    after = path.stat()
+    assert load(path) == 2
+    assert after.st_ino != before.st_ino
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
+
+
+def test_a_file_is_never_open_to_more_than_the_old_one_was(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.pkl"
+    seen: list[int] = []
+
+    class Watch:
+        def __reduce__(self):
+            seen.extend(p.stat().st_mode & 0o077 for p in tmp_path.iterdir())
+            return str, ()
+
+    save(1, path)
+    path.chmod(0o600)
+    save(Watch(), path)
+    assert seen == [0, 0]
+
+
+def test_a_file_that_is_new_follows_the_umask(tmp_path: pathlib.Path) -> None:
+    old = os.umask(0o027)
+    try:
+        save(1, tmp_path / "a.pkl")
+    finally:
+        os.umask(old)
+    assert (tmp_path / "a.pkl").stat().st_mode & 0o777 == 0o640
+
+
+def test_threads_that_save_to_one_name(tmp_path: pathlib.Path) -> None:
+    path, errors = tmp_path / "a.pkl", []
+
+    def work(n: int) -> None:
+        try:
+            for _ in range(10):
+                save({"n": n, "array": np.full(20_000, n)}, path)
+                got = load(path)
+                np.testing.assert_array_equal(got["array"], got["n"])
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert os.listdir(tmp_path) == ["a.pkl"]
+
+
+def test_the_longest_name(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / ("x" * 255)
+    save(1, path)
+    save(2, path)
+    assert load(path) == 2
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_disk_that_fails_leaves_the_old_file(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def fail(*args: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    path = tmp_path / "a.pkl"
+    save("old", path)
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        save("new", path)
+    assert load(path) == "old"
+    assert os.listdir(tmp_path) == ["a.pkl"]
+
+
+def test_a_device_that_is_full() -> None:
+    with pytest.raises(OSError, match="No space left") as raised:
+        save(np.zeros(100_000), "/dev/full")
+    assert raised.value.errno == errno.ENOSPC
+
+
+READ_ONLY = """
+import os, sys
+from megengine.serialization import load, save
+path = sys.argv[1]
+save("old", path)
+os.chmod(os.path.dirname(path), 0o555)
+if os.getuid() == 0:
+    os.chown(path, 65534, 65534)
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    save("new", path)
+except PermissionError:
+    print("refused", load(path))
+"""
+
+
+def test_a_directory_that_may_only_be_read(tmp_path: pathlib.Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # which every user may enter
+        os.chmod(name, 0o755)
+        folder = pathlib.Path(name) / "x"
+        folder.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", READ_ONLY, str(folder / "a.pkl")],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.split() == ["refused", "old"]
+        assert os.listdir(folder) == ["a.pkl"]
+        folder.chmod(0o755)

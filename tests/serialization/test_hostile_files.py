@@ -10,6 +10,9 @@ import pathlib
 import pickle
 import pickletools
 import struct
+import subprocess
+import sys
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -319,3 +322,164 @@ def test_every_opcode_alone() -> None:
             data = b"\x80\x04" + before + opcode.code.encode("latin1") + b"os\nsystem\n" * 2 + b"."
             with contextlib.suppress(pickle.UnpicklingError, EOFError):
                 load(io.BytesIO(data))
+
+
+# ---- time and memory -----------------------------------------------------------------------------
+
+BOUNDED = """
+import io, pickle, resource, struct, sys, time
+import numpy as np
+import megengine as mge
+from megengine.serialization import load_safetensors
+from tests.serialization.test_hostile_files import BOMBS
+
+used = int(open("/proc/self/statm").read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (used + (400 << 20), resource.RLIM_INFINITY))
+for name, (make, fate) in BOMBS.items():
+    data = make()
+    path = sys.argv[1] + "/" + name.replace(" ", "_")
+    open(path, "wb").write(data)
+    for source in (path, io.BytesIO(data)):
+        start = time.process_time()
+        try:
+            mge.load(source)
+            end = "loaded"
+        except (pickle.UnpicklingError, EOFError):
+            end = "refused"
+        took = time.process_time() - start
+        assert end == fate, (name, end)
+        assert took < 5, (name, took)
+print("bounded")
+"""
+
+
+def nested(depth: int) -> bytes:
+    return opcodes(b"]" * depth + b"a" * (depth - 1))
+
+
+def laughs() -> bytes:
+    """A list of ten lists of ten lists of ...: 10**30 items, to whoever walks through all."""
+    return opcodes(
+        b"]q\x00",
+        *(
+            b"](" + b"h" + bytes([i]) * 1 + (b"h" + bytes([i])) * 9 + b"eq" + bytes([i + 1])
+            for i in range(30)
+        ),
+    )
+
+
+BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
+    "lists in lists": (lambda: nested(200_000), "loaded"),
+    "tuples in tuples": (lambda: opcodes(b")" + b"\x85" * 200_000), "loaded"),
+    "billion laughs": (laughs, "loaded"),
+    "a list in itself": (lambda: opcodes(b"]q\x00h\x00a"), "loaded"),
+    "a key of laughs": (lambda: opcodes(b"}", BILLION, b"K\x01s"), "refused"),
+    "memo far away": (lambda: opcodes(b"K\x01r\xff\xff\xff\xffj\xff\xff\xff\xff"), "loaded"),
+    "many marks": (lambda: opcodes(b"(" * 300_000), "refused"),
+    "many frames": (lambda: opcodes(b"\x95" + b"\0" * 8) * 1000, "refused"),
+    "numbers of one hash": (
+        lambda: opcodes(
+            b"}(",
+            *(
+                b"\x8a\x10" + ((2**61 - 1) * n).to_bytes(16, "little") + b"N"
+                for n in range(1, 20_000)
+            ),
+            b"u",
+        ),
+        "refused",
+    ),
+    "complex numbers of one hash": (
+        lambda: opcodes(
+            b"}(",
+            *(
+                name("builtins", "complex")
+                + b"G"
+                + struct.pack(">d", -1000003.0 * n)
+                + b"G"
+                + struct.pack(">d", float(n))
+                + b"\x86RN"
+                for n in range(20_000)
+            ),
+            b"u",
+        ),
+        "refused",
+    ),
+    "one large key often": (
+        lambda: opcodes(b"}" + b"(" + b"K\x01" * 60 + b"t\x940" + b"h\x00Ns" * 20_000),
+        "loaded",
+    ),
+    "digits": (lambda: b"L" + b"7" * 3_000_000 + b"L\n.", "refused"),
+    "a structure of structures": (
+        lambda: opcodes(
+            DTYPE,
+            b"q\x00",
+            *(
+                name("numpy", "dtype")
+                + op(f"V{4 << i}")
+                + b"\x89\x88\x87R(K\x03"
+                + op("|")
+                + b"N("
+                + op("a")
+                + op("b")
+                + b"t}("
+                + op("a")
+                + b"h\x00K\x00\x86"
+                + op("b")
+                + b"h\x00J"
+                + struct.pack("<i", (4 << i) // 2)
+                + b"\x86u"
+                + b"J"
+                + struct.pack("<i", 4 << i)
+                + b"K\x01K\x10tbq\x00"
+                for i in range(1, 28)
+            ),
+        ),
+        "refused",
+    ),
+    "an array of 2**40 bytes": (
+        lambda: opcodes(
+            ARRAY, b"(K\x01\x8a\x06" + b"\0" * 5 + b"\x01" + b"\x85", DTYPE, b"\x89C\x04abcdtb"
+        ),
+        "refused",
+    ),
+    "a zip of zeros": (
+        lambda: zipped({"a/data.pkl": b"\x80\x02N.", "a/data/0": b"\0" * (64 << 20)}),
+        "refused",
+    ),
+}
+
+
+def op(text: str) -> bytes:
+    return b"\x8c" + bytes([len(text)]) + text.encode()
+
+
+def zipped(entries: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name_, data in entries.items():
+            archive.writestr(name_, data)
+    return file.getvalue()
+
+
+def test_time_and_memory_are_bounded(tmp_path: pathlib.Path) -> None:
+    """In a process that may take 400 MB more than it has: declared sizes reach 2**62."""
+    root = pathlib.Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", BOUNDED, str(tmp_path)], cwd=root, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout == "bounded\n"
+
+
+def test_altered_files_of_every_kind() -> None:
+    """A short run of tools/fuzz_checkpoint.py."""
+    root = pathlib.Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "tools/fuzz_checkpoint.py", "--cases", "600", "--batch", "600"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    for kind in ("pickle", "safetensors", "zip", "legacy"):
+        assert f"{kind}: loaded" in done.stdout

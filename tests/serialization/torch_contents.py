@@ -63,6 +63,12 @@ def write():
     torch.save(value, os.path.join(HERE, "torch.zip.pth"))
     tensors.pop("uint16")  # which the older format cannot hold
     torch.save(value, os.path.join(HERE, "torch.legacy.pth"), _use_new_zipfile_serialization=False)
+    base = torch.arange(6.0).reshape(2, 3)
+    small = {"w": torch.nn.Parameter(base[1]), "t": base.T, "b": torch.tensor([True])}
+    torch.save(small, os.path.join(HERE, "torch.small.zip.pth"))
+    torch.save(
+        small, os.path.join(HERE, "torch.small.legacy.pth"), _use_new_zipfile_serialization=False
+    )
     torch.save(net, os.path.join(HERE, "torch.module.pth"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import io
 import os
 import pickle
@@ -112,6 +113,14 @@ def _new_module(kind: Any) -> Callable[[], Any]:
     return lambda: kind.__new__(kind)
 
 
+@functools.cache
+def _layer_builders() -> dict[tuple[str, str], Builder]:
+    return {
+        names: Builder(".".join(names), _new_module(layer), layer)
+        for names, layer in module_classes().items()
+    }
+
+
 _BUILDERS: dict[tuple[str, str], Builder] = {
     ("collections", "OrderedDict"): Builder("OrderedDict", _ordered_dict, collections.OrderedDict),
     ("collections", "defaultdict"): Builder("defaultdict", _defaultdict, collections.defaultdict),
@@ -164,7 +173,7 @@ for _module in ("builtins", "__builtin__"):
 
 # ---- keys ----------------------------------------------------------------------------------------
 
-_MOST_KEY_PARTS = 1000
+_MOST_KEY_PARTS = 64
 _KEY_TYPES: tuple[type, ...] = (type(None), bool, float, str, bytes, type, Tensor)
 _KEY_TYPES += (np.str_, np.bytes_, np.bool_, np.integer, np.floating)
 
@@ -174,10 +183,9 @@ def _check_key(key: Any) -> None:
 
     Tuples in tuples can make that exponential, and numbers can be chosen whose hashes are equal.
     """
-    left, count = [key], 0
+    left, count = [key], 1
     while left:
         item = left.pop()
-        count += 1
         if isinstance(item, (tuple, frozenset)):
             count += len(item)
             if count <= _MOST_KEY_PARTS:
@@ -216,13 +224,11 @@ class DataUnpickler(_PythonUnpickler):  # type: ignore[misc]
     ):
         # Text of Python 2 may be bytes; latin1 keeps them as they are.
         super().__init__(file, encoding="latin1")
-        self._builders = {**_BUILDERS, **(builders or {})}
+        self._builders = {**_BUILDERS, **_layer_builders(), **(builders or {})}
         for kind in (Tensor, Parameter):
             made = Builder(f"megengine.{kind.__name__}", tensor_builder(kind, location), kind)
             self._builders["megengine.tensor", kind.__name__] = made
             self._builders["megengine", kind.__name__] = made
-        for names, layer in module_classes().items():
-            self._builders[names] = Builder(".".join(names), _new_module(layer), layer)
         self._calls = {id(b.value): b for b in self._builders.values() if b.value is not None}
         self._layer_types = set(module_classes().values())
         self._layers: list[Any] = []
