@@ -13,6 +13,16 @@ __all__ = ["Collator"]
 empty: Callable[[tuple[int, ...], np.dtype], np.ndarray] = np.empty
 
 
+class Row:
+    """An array of an item that is already in its place: row ``number`` of the batch ``out``."""
+
+    __slots__ = ("number", "out")
+
+    def __init__(self, out: np.ndarray, number: int):
+        self.out = out
+        self.number = number
+
+
 class Collator:
     """Puts items together: arrays and numbers are stacked, containers are gone into.
 
@@ -34,7 +44,7 @@ class Collator:
         if len(inputs) == 0:
             raise ValueError("Collator: expected at least one item")
         first = inputs[0]
-        if isinstance(first, np.ndarray):
+        if isinstance(first, (np.ndarray, Row)):
             return _stack(inputs)
         if isinstance(first, (str, bytes)):  # np.str_ and np.bytes_ too
             return inputs
@@ -53,6 +63,12 @@ class Collator:
 
 
 def _stack(arrays: Sequence[Any]) -> np.ndarray:
+    first = arrays[0]
+    if isinstance(first, Row):
+        out = first.out
+        if len(arrays) == len(out) and all(type(a) is Row and a.out is out for a in arrays):
+            return out
+    arrays = [a.out[a.number] if isinstance(a, Row) else a for a in arrays]
     first = arrays[0]
     if first.dtype.hasobject:
         raise TypeError(_unsupported(first.dtype))

@@ -15,6 +15,7 @@ from ..core.tensor.dtype import is_bfloat16
 from ..tensor import Tensor
 from ..utils.dlpack import from_dlpack
 from . import seeds
+from .buffers import Buffers
 from .collator import Collator
 from .dataset import Dataset, StreamDataset
 from .fetch import BatchMaker
@@ -287,9 +288,10 @@ class _MapHere(_Batches):
     def __init__(self, loader: DataLoader, epoch: _Epoch):
         super().__init__(loader, epoch)
         self._indices = self._requests()
+        self._buffers = Buffers()
 
     def _next(self) -> Any:
-        batch = self._maker.from_indices(next(self._indices))
+        batch = self._maker.from_indices(next(self._indices), self._buffers.empty)
         if self._epoch.keeps_position():
             self._epoch.sampler = self._loader.sampler.state_dict()
         return batch
@@ -301,9 +303,10 @@ class _StreamHere(_Batches):
     def __init__(self, loader: DataLoader, epoch: _Epoch):
         super().__init__(loader, epoch)
         self._items = _StreamReader(self._loader, self._epoch)
+        self._buffers = Buffers()
 
     def _next(self) -> Any:
-        return self._maker.from_items(next(self._items))
+        return self._maker.from_items(next(self._items), self._buffers.empty)
 
 
 class _StreamReader:

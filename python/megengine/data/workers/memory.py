@@ -12,6 +12,7 @@ it is referred to. The next task that the worker gets names the blocks that it m
 from __future__ import annotations
 
 import errno
+import math
 import mmap
 import os
 import sys
@@ -20,20 +21,16 @@ from typing import Any
 
 import numpy as np
 
+from ..buffers import MIN_BUFFER, unused
 from .channel import Channel
 
 __all__ = ["Arena", "Block", "Mirror", "Piece"]
-
-# Smaller arrays are cheaper to send than to map.
-MIN_SHARED = 8 * 1024
 
 # Blocks of one worker that arrays of the loader's user may hold. Those who keep more get copies,
 # so that neither descriptors nor shared memory run out.
 MAX_HELD = 16
 
 _ALIGNMENT = 64  # of arrays in a block: a cache line
-_alone = [np.empty(0)]
-_UNUSED = sys.getrefcount(_alone[0])  # of an object in a container that nobody else has
 
 
 def _map(fd: int, offset: int, size: int) -> np.ndarray:
@@ -75,7 +72,7 @@ class Block:
 
     def is_free(self) -> bool:
         """Whether nobody has an array in it: not the loader, and not this process."""
-        return not self.lent and sys.getrefcount(self.data) == _UNUSED
+        return not self.lent and unused(sys.getrefcount(self.data))
 
 
 class Arena:
@@ -106,10 +103,8 @@ class Arena:
         Raises:
             MemoryError: there is no memory for another block.
         """
-        size = dtype.itemsize
-        for n in shape:
-            size *= n
-        if size < MIN_SHARED or dtype.hasobject:
+        size = math.prod(shape) * dtype.itemsize
+        if size < MIN_BUFFER or dtype.hasobject:
             return np.empty(shape, dtype)
         start = -(-self._used // _ALIGNMENT) * _ALIGNMENT
         if self._current is None or start + size > self._current.capacity:
@@ -181,7 +176,7 @@ class Mirror:
     def collect(self) -> list[int]:
         """The blocks that nobody refers to any more; the worker may use them again."""
         blocks = self._blocks
-        freed = [n for n in self._held if sys.getrefcount(blocks[n]) == _UNUSED]
+        freed = [n for n in self._held if unused(sys.getrefcount(blocks[n]))]
         for number in freed:
             del self._held[number]
         return freed

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .memory import MIN_SHARED, Arena, Mirror, Piece
+from ..buffers import MIN_BUFFER
+from .memory import Arena, Mirror, Piece
 
 __all__ = ["Packer", "unpack"]
 
@@ -68,7 +69,7 @@ class Packer:
         if dtype.hasobject:
             return array.__reduce_ex__(4)
         name = dtype.str if dtype.kind in _NAMED_KINDS else dtype
-        if array.nbytes < MIN_SHARED:
+        if array.nbytes < MIN_BUFFER:
             return _array, (bytearray(array.tobytes()), name, array.shape)
         self._pieces.append(self._arena.piece(array))
         return _array, (self._left_out, name, array.shape)

@@ -79,6 +79,7 @@ class _Answers:
     def __init__(self, job: Job, arena: Arena):
         self._maker = job.maker
         self._seed = job.seed
+        self._arena = arena
         self._packer = Packer(arena)
         self._stream: Iterator[Any] | None = None
 
@@ -93,8 +94,11 @@ class _Answers:
                 return None
         else:
             self._start(number)
-        make = self._maker.from_indices if kind == INDICES else self._maker.from_items
-        return self._packer.pack(make(request))
+        if kind == INDICES:
+            batch = self._maker.from_indices(request, self._arena.empty, one_by_one=True)
+        else:
+            batch = self._maker.from_items(request, self._arena.empty)
+        return self._packer.pack(batch)
 
     def _start(self, number: int) -> None:
         seeds.seed_everything(seeds.mix(self._seed, number))
