@@ -198,8 +198,9 @@ def test_fetching_anew(server: Server, tmp_path: Folder):
     with pytest.raises(ArchiveError):
         hub.load("megengine/models", "answer", use_cache=False)
     del server.answers[PLACE]
-    with pytest.raises(HTTPDownloadError, match="404"):
+    with pytest.raises(HTTPDownloadError, match="404") as caught:
         hub.load("megengine/models", "answer", use_cache=False)
+    assert "'megengine/models:main'" in caught.value.__notes__[0]
     assert hub.load("megengine/models", "answer") == 43
     assert len(kept(tmp_path)) == 1
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..logger import get_logger
 from ..utils.archive import ArchiveError, extract
-from ..utils.http_download import download_from_url, file_digest
+from ..utils.http_download import HTTPDownloadError, download_from_url, file_digest
 from . import tools
 from .const import (
     DEFAULT_BRANCH_NAME,
@@ -167,7 +167,15 @@ class GitHTTPSFetcher(RepoFetcherBase):
         cls, new: str, git_host: str, owner: str, name: str, branch: str, commit: str | None
     ) -> str:
         url = cls._git_archive_link(git_host, owner, name, branch, commit)
-        return cls._download_zip_and_extract(url, new, commit)
+        try:
+            return cls._download_zip_and_extract(url, new, commit)
+        except HTTPDownloadError as error:
+            if commit is None:
+                error.add_note(
+                    f"Is {branch!r} a branch of this repository? Another one is named with a "
+                    f"colon: '{owner}/{name}:main'"
+                )
+            raise
 
     @classmethod
     def _git_archive_link(
@@ -269,7 +277,11 @@ def _aside(folder: str) -> Iterator[str]:
         if os.path.exists(folder):
             tools.forget_modules(os.path.join(folder, "source"))
             os.rename(folder, os.path.join(aside, "old"))
-        os.rename(new, folder)
+        try:
+            os.rename(new, folder)
+        except OSError:
+            if not os.path.exists(folder):  # another process may have put its own there
+                raise
 
 
 def _clone(url: str, new: str, branch: str | None, commit: str | None) -> str:

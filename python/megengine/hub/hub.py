@@ -45,7 +45,7 @@ logger = get_logger(__name__)
 
 PROTOCOLS: dict[str, type[RepoFetcherBase]] = {"HTTPS": GitHTTPSFetcher, "SSH": GitSSHFetcher}
 
-_DIGESTS = ("md5", "sha1", "sha256")
+_DIGESTS = ("sha256", "md5", "sha1")  # the likely one first
 
 
 def _get_megengine_home() -> str:
@@ -312,14 +312,16 @@ def _digits(name: str) -> str | None:
 
 def _check(path: str, url: str, sha256: str | None, start: str | None) -> None:
     """Raises where a file that is there is another one than expected."""
-    digests = {}
-    if sha256 is not None or start is not None:
-        digests = {name: file_digest(path, name) for name in _DIGESTS}
-    wrong = sha256 is not None and digests["sha256"] != sha256.lower()
-    if wrong or (start is not None and not any(d.startswith(start) for d in digests.values())):
+    if sha256 is not None:
+        right = file_digest(path, "sha256") == sha256.lower()
+    elif start is not None:
+        right = any(file_digest(path, name).startswith(start) for name in _DIGESTS)
+    else:
+        return
+    if not right:
         raise WrongDigestError(
-            f"hub: {path} is another file than expected, or damaged: expected "
-            f"{sha256 or start}, got {digests}. Remove it to have {url} downloaded again"
+            f"hub: {path} is another file than expected, or damaged: its digest is not "
+            f"{sha256 or start}. Remove it to have {url} downloaded again"
         )
 
 

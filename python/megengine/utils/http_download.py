@@ -119,7 +119,7 @@ def _chunks(response: Any, url: str, max_bytes: int) -> Iterator[bytes]:
     got = 0
     bar = Bar(size)
     try:
-        while chunk := response.read(CHUNK_SIZE):
+        while chunk := _read(response, url):
             got += len(chunk)
             if got > max_bytes:
                 raise HTTPDownloadError(f"download: {url} has more than {max_bytes} bytes")
@@ -129,6 +129,15 @@ def _chunks(response: Any, url: str, max_bytes: int) -> Iterator[bytes]:
         bar.close()
     if size is not None and got != size:
         raise HTTPDownloadError(f"download: {url} broke off after {got} of {size} bytes; try again")
+
+
+def _read(response: Any, url: str) -> bytes:
+    try:
+        return bytes(response.read(CHUNK_SIZE))
+    except TimeoutError:
+        raise
+    except (http.client.HTTPException, OSError) as error:
+        raise HTTPDownloadError(f"download: {url}: the connection broke: {error!r}") from error
 
 
 def _receive(

@@ -29,9 +29,6 @@ class CIFAR10(VisionDataset):
         download: fetches and unpacks the files if they are missing.
         timeout: how long to wait for the server, in seconds.
 
-    Attributes:
-        meta: what ``batches.meta`` holds: ``meta[b"label_names"]`` are the names of the classes.
-
     Raises:
         ValueError: ``download`` is false and the files are missing; a file is damaged.
         FileNotFoundError: some of the files are missing.
@@ -83,7 +80,10 @@ class CIFAR10(VisionDataset):
 
     @property
     def meta(self) -> Any:
-        """What the file about the classes holds; names are bytes."""
+        """What the file about the classes holds, with bytes for text.
+
+        ``meta[b"label_names"]`` are the names of the classes of CIFAR-10.
+        """
         return _as_bytes(self._load(self.meta_info["name"]))
 
     def download(self) -> None:

@@ -29,9 +29,6 @@ class MNIST(VisionDataset):
         train: the images to learn from, or those to test with.
         download: fetches files that are missing.
 
-    Attributes:
-        meta: the numbers at the top of the files: of images, their height and width.
-
     Raises:
         ValueError: ``download`` is false and files are missing; a file is damaged.
         megengine.utils.http_download.HTTPDownloadError: a file cannot be fetched.
@@ -81,7 +78,7 @@ class MNIST(VisionDataset):
 
     @property
     def meta(self) -> dict[str, dict[str, int]]:
-        """The numbers at the top of the files."""
+        """The numbers at the top of the files: of images and labels, and their height and width."""
         return self._meta_data
 
     def _check_raw_files(self) -> bool:
