@@ -15,6 +15,7 @@ import cv2
 import numpy as np
 import pytest
 
+import megengine
 import megengine.data.transform as T
 from megengine import _core
 from megengine.data import DataLoader, SequentialSampler
@@ -588,6 +589,33 @@ def test_imagenet(rng: np.random.Generator):
         assert labels.tolist() == [48, 64]
     again = batches(data, evaluate, 4)[0][0]
     np.testing.assert_array_equal(again[:2], images)
+
+
+def test_imagenet_by_workers(rng: np.random.Generator):
+    """What is drawn follows from the seed, and boxes and images stay together."""
+    data = Jpegs(rng, lambda h, w: (np.array([[0.0, 0, w / 2, h]]),))
+    transform = T.Compose(
+        [T.RandomHorizontalFlip(), T.Resize((32, 32)), T.Normalize(MEAN, STD), T.ToMode()],
+        order=("image", "boxes"),
+    )
+
+    def run() -> list[Any]:
+        megengine.random.seed(3)
+        sampler = SequentialSampler(data, batch_size=2)
+        loader = DataLoader(data, sampler, transform, num_workers=2)
+        return [batch for _ in range(3) for batch in loader]
+
+    first, second = run(), run()
+    assert len(first) == 6
+    sides = set()
+    for (images, boxes), (again, boxes_again) in zip(first, second, strict=True):
+        np.testing.assert_array_equal(images, again)
+        np.testing.assert_array_equal(boxes, boxes_again)
+        for image, box in zip(images, boxes, strict=True):
+            left = image[1, :, :16].mean() < image[1, :, 16:].mean()  # green grows to the right
+            assert left == (box[0, 0] == 0)
+            sides.add(bool(left))
+    assert sides == {True, False}
 
 
 def test_detection(rng: np.random.Generator):

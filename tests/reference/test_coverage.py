@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
 PACKAGES = {
+    "megengine.data.transform": "V",
     "megengine.functional": "F",
     "megengine.functional.elemwise": "F",
     "megengine.functional.loss": "F",
@@ -36,6 +37,7 @@ PACKAGES = {
 
 # Names that the reference cannot answer for, and where they are tested instead.
 ELSEWHERE: dict[str, str] = {
+    "V.TorchTransformCompose": "tests/data/test_transform.py",  # the reference needs pillow for it
     "F.cross": "tests/ops/cases/linalg.py",
     "F.einsum": "tests/ops/cases/linalg.py",
     "F.resize": "tests/ops/test_sampling.py",
@@ -104,8 +106,8 @@ def root_of(node: ast.expr) -> str | None:
 
 
 def used() -> dict[str, set[str]]:
-    """Names used after ``F.``, ``M.``, ``optim.``, ``init.``, and anywhere ("") in the cases."""
-    found: dict[str, set[str]] = {"F": set(), "M": set(), "init": set(), "optim": set(), "": set()}
+    """Names used after ``F.``, ``M.``, ``optim.``, ..., and anywhere ("") in the cases."""
+    found: dict[str, set[str]] = {prefix: set() for prefix in ("", *PACKAGES.values())}
     for source in sources():
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Attribute):
