@@ -158,9 +158,14 @@ def test_exceptions_of_all_kinds() -> None:
         list(loader_of(at_5(lambda: {}["x"])))
     with pytest.raises(RuntimeError, match=r"(?s)Caught Peculiar in DataLoader worker 0.*1 and 2"):
         list(loader_of(at_5(fail(Peculiar(1, 2)))))
-    with pytest.raises(StopIteration) as stop:  # of the dataset: it must not pass for the end
-        next(iter(loader_of(Items(lambda i: next(iter(()))))))
-    assert stop.value.__notes__
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stop_iteration_does_not_pass_for_the_end(workers: int) -> None:
+    for collator in (None, type("Own", (Collator,), {})()):
+        loader = loader_of(at_5(lambda: next(iter(()))), num_workers=workers, collator=collator)
+        with pytest.raises(RuntimeError, match="raised StopIteration"):
+            list(loader)
 
 
 def test_collators_and_samplers_that_raise() -> None:

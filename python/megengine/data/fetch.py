@@ -15,6 +15,8 @@ from .transform import Compose, PseudoTransform, Transform
 
 __all__ = ["BatchMaker"]
 
+_STOPPED = "DataLoader: the dataset, the transform or the collator raised StopIteration"
+
 Empty = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 
 
@@ -34,7 +36,27 @@ class BatchMaker:
             empty: gives the arrays of the batch.
             one_by_one: whether an item may be transformed before the next is fetched. It takes
                 less memory, but random numbers are drawn in another order.
+
+        Raises:
+            RuntimeError: something raised StopIteration, which must not pass for the last batch.
         """
+        try:
+            return self._from_indices(indices, empty, one_by_one)
+        except StopIteration as error:
+            raise RuntimeError(_STOPPED) from error
+
+    def from_items(self, items: list[Any], empty: Empty) -> Any:
+        """The batch of these items. The list is emptied.
+
+        Raises:
+            RuntimeError: as :meth:`from_indices`.
+        """
+        try:
+            return self._make(items, len(items), empty)
+        except StopIteration as error:
+            raise RuntimeError(_STOPPED) from error
+
+    def _from_indices(self, indices: Sequence[Any], empty: Empty, one_by_one: bool) -> Any:
         arrays = self._plain_arrays()
         if arrays is not None:
             rows = np.asarray(indices)
@@ -43,11 +65,7 @@ class BatchMaker:
         dataset = self.dataset
         if one_by_one:
             return self._make((dataset[index] for index in indices), len(indices), empty)
-        return self.from_items([dataset[index] for index in indices], empty)
-
-    def from_items(self, items: list[Any], empty: Empty) -> Any:
-        """The batch of these items. The list is emptied."""
-        return self._make(items, len(items), empty)
+        return self._make([dataset[index] for index in indices], len(indices), empty)
 
     def _make(self, items: Iterable[Any], count: int, empty: Empty) -> Any:
         if type(self.collator) is Collator and _changes_one_by_one(self.transform):
