@@ -20,7 +20,7 @@ namespace {
 std::array<PyObject*, kDTypeCount> g_dtypes{};
 std::array<PyObject*, kDTypeCount> g_scalar_types{};
 PyObject* g_numpy = nullptr;          // the numpy module
-PyObject* g_prepare_array = nullptr;  // megengine.core.tensor: (object, dtype) -> a plain ndarray
+PyObject* g_prepare_array = nullptr;  // megengine.core.tensor.dtype: an object -> a plain ndarray
 
 nb::handle numpy() { return g_numpy; }
 
@@ -57,9 +57,14 @@ DType dtype_of_buffer(const Py_buffer& b) {
       return DType::uint16;
     case 'i':
       return DType::int32;
+    case 'I':
+      return DType::uint32;
     case 'l':
     case 'q':
       return b.itemsize == 8 ? DType::int64 : DType::int32;
+    case 'L':
+    case 'Q':
+      return b.itemsize == 8 ? DType::uint64 : DType::uint32;
     default:
       fail_type("tensor", "unsupported array format '", b.format, "'");
   }
@@ -123,16 +128,33 @@ Value from_complex(PyObject* o, DType dtype, const Device& device) {
   return out;
 }
 
+// A number that whole_number() gave, in another dtype; integers wrap.
+Value number_as(const Value& whole, DType dtype) {
+  if (whole.dtype() == DType::uint64 && !is_integer(dtype)) {
+    return scalar(dtype, static_cast<double>(*whole.ptr<std::uint64_t>()), whole.device());
+  }
+  return scalar_int(dtype, *whole.ptr<std::int64_t>(), whole.device());
+}
+
 Value from_int(PyObject* o, std::optional<DType> dtype, const Device& device) {
-  int overflow = 0;
-  const long long n = PyLong_AsLongLongAndOverflow(o, &overflow);
-  if (n == -1 && PyErr_Occurred()) throw nb::python_error();
-  if (overflow) fail_value("tensor", "integer does not fit 64 bits");
-  if (dtype) return scalar_int(*dtype, n, device);
-  return narrowed(scalar_int(DType::int64, n, device));
+  const Value whole = whole_number(o, device);
+  return dtype ? number_as(whole, *dtype) : narrowed(whole);
 }
 
 }  // namespace
+
+Value whole_number(PyObject* o, const Device& device) {
+  int overflow = 0;
+  const long long n = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (n == -1 && PyErr_Occurred()) throw nb::python_error();
+  if (!overflow) return scalar_int(DType::int64, n, device);
+  const unsigned long long large = overflow > 0 ? PyLong_AsUnsignedLongLong(o) : 0;
+  if (overflow < 0 || PyErr_Occurred()) {
+    PyErr_Clear();
+    fail_value("tensor", "integer does not fit 64 bits");
+  }
+  return scalar_int(DType::uint64, static_cast<std::int64_t>(large), device);
+}
 
 // ---- dtypes
 // -------------------------------------------------------------------------------------------
@@ -209,13 +231,12 @@ namespace {
 std::int64_t int_from_python(const char* op, PyObject* o) {
   if (is_tensor(o)) {
     const Value& v = tensor_of(o).value;
-    if (v.size() == 1 && is_integer(v.dtype())) {
-      nb::object n = nb::steal(to_scalar(op, v));
-      return nb::cast<std::int64_t>(n);
+    if (v.size() != 1 || !is_integer(v.dtype())) {
+      fail_type(op, "expected an integer, got a ", v.dtype(), " Tensor of shape ", v.shape());
     }
-    fail_type(op, "expected an integer, got a ", v.dtype(), " Tensor of shape ", v.shape());
   }
-  nb::object index = nb::steal(PyNumber_Index(o));
+  nb::object index =
+      nb::steal(is_tensor(o) ? to_scalar(op, tensor_of(o).value) : PyNumber_Index(o));
   if (!index.is_valid()) {
     PyErr_Clear();
     fail_type(op, "expected an integer, got ", Py_TYPE(o)->tp_name);
@@ -277,7 +298,8 @@ Value to_value(PyObject* data, std::optional<DType> dtype, const Device& device)
   }
   // Everything else through NumPy; the helper gives (a plain array, whether it holds bfloat16
   // bits).
-  nb::object prepared = nb::handle(g_prepare_array)(nb::handle(data));
+  nb::object prepared =
+      nb::handle(g_prepare_array)(nb::handle(data), dtype && *dtype == DType::uint64);
   nb::tuple pair = nb::cast<nb::tuple>(prepared);
   Value v = from_array(nb::object(pair[0]).ptr(), nb::cast<bool>(pair[1]), device);
   if (!dtype) return narrowed(std::move(v));
@@ -328,8 +350,12 @@ PyObject* to_numpy(const Value& slot) {
       return array_of<std::uint16_t>(v);
     case DType::int32:
       return array_of<std::int32_t>(v);
+    case DType::uint32:
+      return array_of<std::uint32_t>(v);
     case DType::int64:
       return array_of<std::int64_t>(v);
+    case DType::uint64:
+      return array_of<std::uint64_t>(v);
     case DType::boolean:
       return array_of<bool>(v);
     case DType::complex64:
@@ -362,6 +388,8 @@ PyObject* to_scalar(const char* op, const Value& slot) {
     const T x = *v.ptr<T>();
     if constexpr (std::is_same_v<T, bool>) {
       return PyBool_FromLong(x);
+    } else if constexpr (std::is_unsigned_v<T>) {
+      return PyLong_FromUnsignedLongLong(x);
     } else if constexpr (std::is_integral_v<T>) {
       return PyLong_FromLongLong(x);
     } else {
@@ -390,7 +418,7 @@ Operands operands_from_python(const char* op, PyObject* const* args, std::size_t
     out.weak[i] = weak_kind(o);
     if (out.weak[i] == 'i') {
       // Kept at full width until the common dtype is known.
-      out.values[i] = from_int(o, DType::int64, device);
+      out.values[i] = whole_number(o, device);
     } else if (out.weak[i] == 'f') {
       out.values[i] = scalar(DType::float64, PyFloat_AS_DOUBLE(o), device);
     } else if (out.weak[i] == 'c') {
@@ -400,6 +428,24 @@ Operands operands_from_python(const char* op, PyObject* const* args, std::size_t
     }
   }
   return out;
+}
+
+DType holding(DType a, DType b) {
+  if (is_bool(a) || a == b) return b;
+  if (is_bool(b)) return a;
+  if (size_of(a) < size_of(b)) std::swap(a, b);  // a is the wider
+  const bool signed_a = info(a).is_signed, signed_b = info(b).is_signed;
+  if (signed_a == signed_b || (signed_a && size_of(a) > size_of(b))) return a;
+  switch (size_of(a)) {
+    case 1:
+      return DType::int16;
+    case 2:
+      return DType::int32;
+    case 4:
+      return DType::int64;
+    default:
+      return DType::float64;
+  }
 }
 
 namespace {
@@ -415,6 +461,8 @@ DType promote(const char* op, DType a, DType b) {
     return DType::float32;
   }
   if (x.kind == DTypeClass::boolean || y.kind == DTypeClass::boolean) return DType::float32;
+  const DTypeInfo& other = x.is_signed ? y : x;
+  if (x.is_signed != y.is_signed && other.size >= 4) return holding(a, b);
   if (x.is_signed != y.is_signed) {
     fail_type(op, "signed and unsigned integers do not mix: ", a, " and ", b,
               "; cast one with astype()");
@@ -453,7 +501,7 @@ void Operands::cast_all(DType dtype) {
         v = cast(v, dtype);
         continue;
       }
-      v = weak[i] == 'i'   ? scalar_int(dtype, *v.ptr<std::int64_t>(), v.device())
+      v = weak[i] == 'i'   ? number_as(v, dtype)
           : weak[i] == 'f' ? scalar(dtype, *v.ptr<double>(), v.device())
                            : scalar(dtype, *v.ptr<bool>(), v.device());
     } else {

@@ -56,8 +56,12 @@ const char* format_of(DType dtype) {
       return "H";
     case DType::int32:
       return "i";
+    case DType::uint32:
+      return "I";
     case DType::int64:
       return "q";
+    case DType::uint64:
+      return "Q";
     case DType::boolean:
       return "?";
     case DType::complex64:

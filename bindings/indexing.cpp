@@ -115,7 +115,8 @@ Item array_item(PyObject* o, const Device& device) {
     fail_index(kName, "expected ints, slices, None, Ellipsis, integer or bool arrays, got ",
                Py_TYPE(o)->tp_name, " of ", nb::str(array.attr("dtype")).c_str());
   }
-  return value_item(to_value(array.ptr(), DType::int64, device));
+  const bool large = kind == "u" && nb::cast<int>(array.attr("itemsize")) == 8;
+  return value_item(to_value(array.ptr(), large ? DType::uint64 : DType::int64, device));
 }
 
 Item item_from_python(PyObject* o, const Device& device) {
@@ -280,7 +281,7 @@ Value get(const Value& whole, const Expression& e) {
 // The written value; a number keeps its full width until it is cast to the tensor's dtype.
 Value written_value(PyObject* v, const Value& x) {
   if (PyFloat_Check(v)) return scalar(DType::float64, PyFloat_AS_DOUBLE(v), x.device());
-  if (PyLong_Check(v) && !PyBool_Check(v)) return to_value(v, DType::int64, x.device());
+  if (PyLong_Check(v) && !PyBool_Check(v)) return whole_number(v, x.device());
   if (is_tensor(v)) return tensor_of(v).value;
   return to_value(v, x.dtype(), x.device());
 }
@@ -333,16 +334,6 @@ const Value& bool_mask(const char* op, nb::handle mask) {
   const Value& m = value_of(op, mask.ptr());
   if (!is_bool(m.dtype())) fail_value(op, "expected a bool mask, got ", m.dtype());
   return m;
-}
-
-// The smallest dtype that holds all values of two integer or bool ones, as NumPy has it.
-DType holding(DType a, DType b) {
-  if (is_bool(a) || a == b) return b;
-  if (is_bool(b)) return a;
-  if (size_of(a) < size_of(b)) std::swap(a, b);  // a is the wider
-  const bool signed_a = info(a).is_signed, signed_b = info(b).is_signed;
-  if (signed_a == signed_b || (signed_a && size_of(a) > size_of(b))) return a;
-  return size_of(a) == 1 ? DType::int16 : DType::int32;
 }
 
 // The dtype of a choice. Integers and bools give way to 16-bit floats here, where arithmetic

@@ -142,26 +142,18 @@ nb::object py_split(nb::handle inp, const std::vector<std::int64_t>& sizes, std:
 // ---- constants
 // ------------------------------------------------------------------------------------
 
-// A number as a 0-d value of this dtype; integers wrap into integer dtypes, as in NumPy's astype.
-Value number(PyObject* o, DType dtype, const Device& device) {
-  if (PyLong_Check(o) && !PyBool_Check(o) && is_integer(dtype)) {
-    return cast(to_value(o, DType::int64, device), dtype);
-  }
-  return to_value(o, dtype, device);
-}
-
 // A tensor of this format in which all is one number; nothing is recorded.
 Value full_number(const Spec& spec, PyObject* o) {
   if (PyFloat_CheckExact(o) && has_fractions(spec.dtype)) return filled(spec, PyFloat_AS_DOUBLE(o));
-  const Value v = number(o, spec.dtype, spec.device);
+  const Value v = to_value(o, spec.dtype, spec.device);
   if (v.size() != 1) fail_value("full", "expected a number, got shape ", v.shape());
   if (is_complex(spec.dtype)) {
     return call(Contiguous{}, broadcast_to(reshape(v, {}), spec.shape));
   }
   const nb::object exact = nb::steal(to_scalar("full", v));
   const double as_double = PyFloat_AsDouble(nb::steal(PyNumber_Float(exact.ptr())).ptr());
-  // Doubles hold every value but those of large int64s.
-  if (spec.dtype == DType::int64 && std::abs(as_double) >= 0x1p53) {
+  // Doubles hold every value but those of large integers.
+  if (is_integer(spec.dtype) && std::abs(as_double) >= 0x1p53) {
     return call(Contiguous{}, broadcast_to(reshape(v, {}), spec.shape));
   }
   return filled(spec, as_double);

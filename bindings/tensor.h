@@ -62,8 +62,10 @@ Dims dims_from_python(const char* op, PyObject* o);
 // ---------------------------------------------------------------------------------------------
 
 // Any data (Tensor, number, array, nested lists) as a Value, by the rules of mge.tensor(): without
-// a dtype, float64 becomes float32 and 64-bit and unsigned 32-bit integers become int32.
+// a dtype, float64 becomes float32 and int64 becomes int32.
 Value to_value(PyObject* data, std::optional<DType> dtype, const Device& device);
+// A Python int at full width: an int64, or a uint64 where it is too large for that.
+Value whole_number(PyObject* o, const Device& device);
 // A read-only NumPy array that shares the value's memory; new reference.
 PyObject* to_numpy(const Value& v);
 // A one-element value as a Python number; new reference.
@@ -85,6 +87,10 @@ inline DType dtype_beside(DType strong, char kind) {
   if (kind == 'i' && is_bool(strong)) return DType::float32;
   return strong;
 }
+
+// The smallest dtype that holds all values of two integer or bool ones, as NumPy has it: float64
+// for uint64 and a signed one.
+DType holding(DType a, DType b);
 
 // A function's operands: Tensors, and what converts to them. A Python bool, int or float is weak:
 // it takes a dtype from the others.

@@ -30,7 +30,9 @@ constexpr std::int64_t kMostInline = 8;
 
 template <class T>
 bool is_plain(T x) {
-  if constexpr (std::is_integral_v<T>) {
+  if constexpr (std::is_same_v<T, std::uint64_t>) {
+    return x <= std::uint64_t{std::numeric_limits<std::int64_t>::max()};  // that it can read
+  } else if constexpr (std::is_integral_v<T>) {
     return true;
   } else {
     return !std::isnan(static_cast<ComputeType<T>>(x));  // the text does not tell NaNs apart
@@ -55,7 +57,7 @@ void write_number(std::ostream& out, T x) {
   if constexpr (std::is_same_v<T, bool>) {
     out << (x ? "True" : "False");
   } else if constexpr (std::is_integral_v<T>) {
-    out << static_cast<std::int64_t>(x);
+    out << +x;  // a number for 8 bits too
   } else {
     char digits[32];
     const auto number = static_cast<ComputeType<T>>(x);
@@ -390,7 +392,8 @@ class Parser {
     } else if constexpr (std::is_integral_v<T>) {
       const auto* n = std::get_if<std::int64_t>(&v);
       if (!n) fail_at(begin, "expected an integer");
-      if (static_cast<std::int64_t>(static_cast<T>(*n)) != *n) {
+      if (static_cast<std::int64_t>(static_cast<T>(*n)) != *n ||
+          (std::is_unsigned_v<T> && *n < 0)) {
         fail_at(begin, *n, " does not fit ", dtype);
       }
       return static_cast<T>(*n);

@@ -22,12 +22,14 @@ enum class DType : std::uint8_t {
   int16,
   uint16,
   int32,
+  uint32,
   int64,
+  uint64,
   boolean,
   complex64,  // pairs (real part, imaginary part) of float32
   complex128,
 };
-inline constexpr int kDTypeCount = 13;
+inline constexpr int kDTypeCount = 15;
 
 enum class DTypeClass : std::uint8_t { boolean, integer, floating, complex };
 
@@ -43,7 +45,8 @@ inline constexpr DTypeInfo kDTypeInfo[kDTypeCount] = {
     {"bfloat16", 2, DTypeClass::floating, true},   {"float64", 8, DTypeClass::floating, true},
     {"int8", 1, DTypeClass::integer, true},        {"uint8", 1, DTypeClass::integer, false},
     {"int16", 2, DTypeClass::integer, true},       {"uint16", 2, DTypeClass::integer, false},
-    {"int32", 4, DTypeClass::integer, true},       {"int64", 8, DTypeClass::integer, true},
+    {"int32", 4, DTypeClass::integer, true},       {"uint32", 4, DTypeClass::integer, false},
+    {"int64", 8, DTypeClass::integer, true},       {"uint64", 8, DTypeClass::integer, false},
     {"bool", 1, DTypeClass::boolean, false},       {"complex64", 8, DTypeClass::complex, true},
     {"complex128", 16, DTypeClass::complex, true},
 };
@@ -113,8 +116,16 @@ struct DTypeOf<std::int32_t> {
   static constexpr DType value = DType::int32;
 };
 template <>
+struct DTypeOf<std::uint32_t> {
+  static constexpr DType value = DType::uint32;
+};
+template <>
 struct DTypeOf<std::int64_t> {
   static constexpr DType value = DType::int64;
+};
+template <>
+struct DTypeOf<std::uint64_t> {
+  static constexpr DType value = DType::uint64;
 };
 template <>
 struct DTypeOf<bool> {
@@ -152,13 +163,52 @@ decltype(auto) visit_dtype(DType dtype, F&& f) {
       return f(Tag<std::uint16_t>{});
     case DType::int32:
       return f(Tag<std::int32_t>{});
+    case DType::uint32:
+      return f(Tag<std::uint32_t>{});
     case DType::int64:
       return f(Tag<std::int64_t>{});
+    case DType::uint64:
+      return f(Tag<std::uint64_t>{});
     case DType::boolean:
       return f(Tag<bool>{});
     default:
       fail_type("dtype", "expected a real dtype, got ", dtype);
   }
+}
+
+// The signed integer of the same width as an integer type; other types, bool among them, as they
+// are. Sums, products and comparisons for equality have the same bits for both, so that one loop
+// serves them.
+template <class T>
+struct SignedOf {
+  using type = T;
+};
+template <class T>
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+struct SignedOf<T> {
+  using type = std::make_signed_t<T>;
+};
+template <class T>
+using Signed = typename SignedOf<T>::type;
+inline constexpr DType signed_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::uint8:
+      return DType::int8;
+    case DType::uint16:
+      return DType::int16;
+    case DType::uint32:
+      return DType::int32;
+    case DType::uint64:
+      return DType::int64;
+    default:
+      return dtype;
+  }
+}
+
+// As visit_dtype, for loops that give an unsigned dtype the bits of its signed one.
+template <class F>
+decltype(auto) visit_signed(DType dtype, F&& f) {
+  return visit_dtype(signed_dtype(dtype), [&]<class T>(Tag<T>) { return f(Tag<Signed<T>>{}); });
 }
 
 // What moves as 16 bytes, aligned as its halves are.
@@ -167,7 +217,7 @@ struct Word128 {
 };
 
 // Calls f(Tag<T>{}) with an unsigned integer type (or Word128) of the dtype's width: for copies
-// that do not look at the value, which need 5 instantiations instead of 13.
+// that do not look at the value, which need 5 instantiations instead of 15.
 template <class F>
 decltype(auto) visit_width(DType dtype, F&& f) {
   switch (size_of(dtype)) {

@@ -31,7 +31,9 @@ T = mge.tensor
         ([], None, "Tensor([], device=xpux:0)"),
         (np.zeros((2, 0), "float32"), None, "Tensor([], device=xpux:0)"),
         (np.float64(1.5), None, "Tensor(1.5, device=xpux:0)"),
-        (np.uint32(7), None, "Tensor(7, dtype=int32, device=xpux:0)"),
+        (np.uint32(7), None, "Tensor(7, dtype=uint32, device=xpux:0)"),
+        ([2**64 - 1], None, "Tensor([18446744073709551615], dtype=uint64, device=xpux:0)"),
+        (2**64 - 1, "uint64", "Tensor(18446744073709551615, dtype=uint64, device=xpux:0)"),
     ],
 )
 def test_construction(data, dtype, text):
@@ -116,7 +118,9 @@ DTYPES = [
     "int16",
     "uint16",
     "int32",
+    "uint32",
     "int64",
+    "uint64",
     "bool",
 ]
 
@@ -127,7 +131,8 @@ def test_promotion(a, b):
     """Tensors of two dtypes, by the reference's rule; float64, int64 and bfloat16 are ours."""
     x, y = T([1], dtype=a), T([1], dtype=b)
     kinds = [np.dtype(d).kind if d != "bfloat16" else "f" for d in (a, b)]
-    if "f" not in kinds and kinds in (["i", "u"], ["u", "i"]):
+    wide = {"uint32", "uint64"} & {a, b}
+    if not wide and kinds in (["i", "u"], ["u", "i"]):
         with pytest.raises(TypeError, match="signed and unsigned"):
             _ = x + y
         return
@@ -141,6 +146,8 @@ def test_promotion(a, b):
         want = "float64"
     elif "f" in kinds or "b" in kinds:
         want = "float32"
+    elif wide:
+        want = str(np.promote_types(a, b))
     else:
         want = max(a, b, key=lambda d: np.dtype(d).itemsize)
     assert str((x + y).dtype) == want

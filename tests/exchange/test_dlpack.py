@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import weakref
 
@@ -231,9 +232,20 @@ def test_a_traced_call_is_computed_first():
         np.testing.assert_array_equal(np.from_dlpack(doubled(mge.tensor([1.0, 2.0]))), [2, 4])
 
 
+def four_bit_integers():
+    """A capsule of a dtype that neither Tensors nor NumPy have."""
+    capsule = to_dlpack(mge.tensor([1, 2], dtype="int32"))
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    # The dtype follows the address, the device and the number of dimensions.
+    bits = ctypes.c_uint8.from_address(pointer(capsule, b"dltensor") + 21)
+    bits.value = 4
+    return capsule
+
+
 def test_refusals():
-    with pytest.raises(BufferError, match="dtype that Tensors have, got uint32"):
-        from_dlpack(np.zeros(2, "uint32"))
+    with pytest.raises(BufferError, match="dtype that Tensors have, got int4"):
+        from_dlpack(four_bit_integers())
     with pytest.raises(TypeError, match="expected an array with __dlpack__"):
         from_dlpack(3)
     with pytest.raises(TypeError, match="to_dlpack: expected a Tensor, got int"):

@@ -95,7 +95,7 @@ def test_same_graph_same_bytes() -> None:
 def test_every_dtype_and_layout() -> None:
     rng = np.random.default_rng(2)
     names = ["float32", "float16", "bfloat16", "float64", "bool"]
-    names += ["int8", "uint8", "int16", "uint16", "int32", "int64"]
+    names += ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
     held = [T(rng.integers(0, 2, (3, 5)), dtype=n) for n in names]
     held += [T(rng.normal(size=(3, 5)) + 1j, dtype=n) for n in ("complex64", "complex128")]
     held += [held[0].T, held[0][::-1, ::2], F.broadcast_to(held[3], (2, 3, 5)), T(np.nan)]

@@ -10,7 +10,7 @@ import numpy as np
 import megengine as mge
 import megengine.functional as F
 from megengine.autodiff import GradManager
-from tests.ops.record import Array, Record, round_to
+from tests.ops.record import Array, Record, in_range, round_to
 
 
 def tensor(array: Array, dtype: str | None = None) -> mge.Tensor:
@@ -18,7 +18,7 @@ def tensor(array: Array, dtype: str | None = None) -> mge.Tensor:
     name = dtype or array.dtype.name
     if name == "bfloat16":  # NumPy has none
         return mge.tensor(np.asarray(array, np.float32)).astype("bfloat16")
-    return mge.tensor(np.asarray(array).astype(name), dtype=name)
+    return mge.tensor(in_range(np.asarray(array), name).astype(name), dtype=name)
 
 
 def array(x: Any) -> Array:

@@ -72,7 +72,7 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
-INTS = ("int8", "uint8", "int16", "uint16", "int32", "int64")
+INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
 # (relative, absolute) tolerance of a single op, per dtype of the result. For the 16-bit types these
 # are added to half a unit in the last place.
@@ -169,12 +169,19 @@ class Record:
 SEED = 0  # set by conftest.py from --seed
 
 
+def in_range(a: Array, dtype: str) -> Array:
+    """Input for a dtype. Negative numbers wrap in narrow unsigned ones; in the wide ones they would
+    be too large for the references, which compute in int64.
+    """
+    return np.abs(a) if dtype in ("uint32", "uint64") else a
+
+
 def round_to(a: Array, dtype: str) -> Array:
     """The values of `a` after a cast to `dtype`, as float64 (int64 for integers, bool for bool)."""
     if dtype == "bool":
         return a.astype(bool)
     if dtype in INTS:
-        return np.rint(a).astype(dtype).astype(np.int64)
+        return in_range(np.rint(a), dtype).astype(dtype).astype(np.int64)
     if dtype == "bfloat16":
         bits = np.ascontiguousarray(a, np.float32).view(np.uint32).astype(np.uint64)
         rounded = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) & np.uint64(0xFFFF0000)

@@ -13,9 +13,10 @@ from megengine._core import apply, call
 from megengine.autodiff import GradManager
 from megengine.core.ops import builtin
 from tests.ops.cases.sampling import MATRICES, sample_ref, warp_ref
+from tests.ops.record import INTS
 
 T = mge.tensor
-INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "int64", "bool")
+INTEGERS = (*INTS, "bool")
 
 
 def numbers(*shape: int, seed: int = 0) -> Any:

@@ -75,8 +75,11 @@ def test_round_trip(protocol: int) -> None:
         "int8",
         "uint8",
         "int16",
+        "uint16",
         "int32",
+        "uint32",
         "int64",
+        "uint64",
         "bool",
     ],
 )

@@ -71,7 +71,15 @@ inline To convert_one(From x) {
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     // As the hardware does it, without C++'s undefined behaviour outside the
     // range.
-    using Wide = std::conditional_t<sizeof(To) == 8, std::int64_t, std::int32_t>;
+    if constexpr (std::is_same_v<To, std::uint64_t>) {
+      constexpr From half = static_cast<From>(std::uint64_t{1} << 63);
+      if (x >= half && x < 2 * half) {
+        return static_cast<To>(x - half) + (std::uint64_t{1} << 63);
+      }
+    }
+    // Negative numbers wrap.
+    using Wide = std::conditional_t<sizeof(To) == 8 || std::is_same_v<To, std::uint32_t>,
+                                    std::int64_t, std::int32_t>;
     constexpr From limit = static_cast<From>(std::numeric_limits<Wide>::min());
     // A double may lie less than 1 below the least int32.
     const bool inside =

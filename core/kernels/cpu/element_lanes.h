@@ -70,14 +70,18 @@ MGE_LANE T int_floor_div(T a, T b) {
   if constexpr (sizeof(T) <= 4) {
     // A double holds the operands, and the rounded quotient is on the right side of every integer.
     double q = lanes::floor(static_cast<double>(a) / static_cast<double>(b == 0 ? T(1) : b));
-    // Only the least int32 over -1 does not fit; it wraps.
+    // The least int32 over -1 wraps; and quotients of uint32s have the bits of an int32.
     q = q > 2147483647.0 ? q - 4294967296.0 : q;
     return static_cast<T>(b == 0 ? 0 : static_cast<std::int32_t>(q));
   } else {
     if (b == 0) return 0;
-    if (b == T(-1)) return sub(T(0), a);
-    const T q = a / b;
-    return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+    if constexpr (std::is_unsigned_v<T>) {
+      return a / b;
+    } else {
+      if (b == T(-1)) return sub(T(0), a);
+      const T q = a / b;
+      return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+    }
   }
 }
 template <class T>
@@ -227,17 +231,13 @@ struct RoundedMulHigh {
   template <class T>
   MGE_LANE T operator()(T a, T b) const {
     constexpr int shift = static_cast<int>(sizeof(T)) * 8 - (std::is_signed_v<T> ? 1 : 0);
-    if constexpr (sizeof(T) == 8) {
-      const __int128 p = static_cast<__int128>(a) * b + (static_cast<__int128>(1) << (shift - 1));
-      const __int128 high = p >> shift;
-      return high > std::numeric_limits<T>::max() ? std::numeric_limits<T>::max()
-                                                  : static_cast<T>(high);
-    } else {
-      const std::int64_t p = static_cast<std::int64_t>(a) * b + (std::int64_t{1} << (shift - 1));
-      const std::int64_t high = p >> shift;
-      return high > std::numeric_limits<T>::max() ? std::numeric_limits<T>::max()
-                                                  : static_cast<T>(high);
-    }
+    using Signed = std::conditional_t<sizeof(T) == 8, __int128, std::int64_t>;
+    using Unsigned = std::conditional_t<sizeof(T) == 8, unsigned __int128, std::uint64_t>;
+    using Wide = std::conditional_t<std::is_signed_v<T>, Signed, Unsigned>;
+    const Wide p = static_cast<Wide>(a) * static_cast<Wide>(b) + (Wide{1} << (shift - 1));
+    const Wide high = p >> shift;
+    return high > std::numeric_limits<T>::max() ? std::numeric_limits<T>::max()
+                                                : static_cast<T>(high);
   }
 };
 
@@ -764,44 +764,52 @@ ElementRun short_power(double exponent) {
   return nullptr;
 }
 
-// The modes that an integer type has.
+// The modes that an integer type has. Those whose bits do not depend on the sign share the loop of
+// the signed type.
 template <class T>
 ElementRun int_loop(ElementMode mode) {
   using namespace element;
   using M = ElementMode;
+  using S = Signed<T>;
   switch (mode) {
+#define MGE_BITS(mode, arity, Op) \
+  case M::mode:                   \
+    return map##arity<Op, S, S>
+#define MGE_BITS_TRUTH(mode, arity, Op) \
+  case M::mode:                         \
+    return map##arity<Op, S, Truth>
     MGE_ROW(RELU, 1, Relu);
     MGE_ROW(RELU6, 1, Relu6);
     MGE_ROW(ABS, 1, Abs);
-    MGE_ROW(CEIL, 1, Floor);
-    MGE_ROW(FLOOR, 1, Floor);
-    MGE_ROW(ROUND, 1, Floor);
-    MGE_ROW(NEGATE, 1, Negate);
-    MGE_ROW(SQUARE, 1, Square);
+    MGE_BITS(CEIL, 1, Floor);
+    MGE_BITS(FLOOR, 1, Floor);
+    MGE_BITS(ROUND, 1, Floor);
+    MGE_BITS(NEGATE, 1, Negate);
+    MGE_BITS(SQUARE, 1, Square);
     MGE_ROW(SIGN, 1, Sign);
-    MGE_ROW(ADD, 2, Add);
-    MGE_ROW(SUB, 2, Sub);
-    MGE_ROW(MUL, 2, Mul);
+    MGE_BITS(ADD, 2, Add);
+    MGE_BITS(SUB, 2, Sub);
+    MGE_BITS(MUL, 2, Mul);
     MGE_ROW(FLOOR_DIV, 2, FloorDiv);
     MGE_ROW(MOD, 2, Mod);
     MGE_ROW(MAX, 2, Max);
     MGE_ROW(MIN, 2, Min);
     MGE_ROW(SWITCH_GT0, 2, SwitchGt0);
     MGE_ROW(FUSE_ADD_RELU, 2, AddRelu);
-    MGE_ROW(FUSE_MUL_ADD3, 3, MulAdd3);
-    MGE_ROW(FUSE_MUL_ADD4, 4, MulAdd4);
+    MGE_BITS(FUSE_MUL_ADD3, 3, MulAdd3);
+    MGE_BITS(FUSE_MUL_ADD4, 4, MulAdd4);
     MGE_ROW(COND_LEQ_MOV, 3, CondLeqMov);
     MGE_ROW(COND_LT_MOV, 3, CondLtMov);
     MGE_ROW(CLIP, 3, Clip);
-    MGE_ROW(SHL, 2, ShiftLeft);
+    MGE_BITS(SHL, 2, ShiftLeft);
     MGE_ROW(SHR, 2, ShiftRight);
     MGE_ROW(RMULH, 2, RoundedMulHigh);
     MGE_TRUTH(LT, 2, Less);
     MGE_TRUTH(LEQ, 2, LessEqual);
-    MGE_TRUTH(EQ, 2, Equal);
-    MGE_TRUTH(NEQ, 2, NotEqual);
-    MGE_TRUTH(ISNAN, 1, IsNaN);
-    MGE_TRUTH(ISINF, 1, IsInf);
+    MGE_BITS_TRUTH(EQ, 2, Equal);
+    MGE_BITS_TRUTH(NEQ, 2, NotEqual);
+    MGE_BITS_TRUTH(ISNAN, 1, IsNaN);
+    MGE_BITS_TRUTH(ISINF, 1, IsInf);
     default:
       return nullptr;
   }
@@ -829,6 +837,8 @@ inline ElementRun bool_loop(ElementMode mode) {
 }
 #undef MGE_ROW
 #undef MGE_TRUTH
+#undef MGE_BITS
+#undef MGE_BITS_TRUTH
 
 // mask ? a : b, for any type of this width.
 template <class T>

@@ -41,8 +41,12 @@ ElementRun integer_loop(ElementMode mode, DType dtype) {
       return int_loop<std::uint16_t>(mode);
     case DType::int32:
       return int_loop<std::int32_t>(mode);
+    case DType::uint32:
+      return int_loop<std::uint32_t>(mode);
     case DType::int64:
       return int_loop<std::int64_t>(mode);
+    case DType::uint64:
+      return int_loop<std::uint64_t>(mode);
     case DType::boolean:
       return bool_loop(mode);
     default:

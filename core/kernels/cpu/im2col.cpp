@@ -235,8 +235,10 @@ void with_type(DType dtype, F&& f) {
     case DType::float64:
       return f(Tag<double>{});
     case DType::int32:
+    case DType::uint32:  // products and sums have the same bits
       return f(Tag<std::int32_t>{});
     case DType::int64:
+    case DType::uint64:
       return f(Tag<std::int64_t>{});
     default:
       fail_type("Convolution", "unsupported dtype ", dtype);

@@ -40,8 +40,9 @@ const void* packed(const View& v, DType dtype, const Shape& shape, Buffers& buff
   return out;
 }
 
-void check_range(const char* op, const void* index, bool wide, std::int64_t n, std::int64_t axis,
-                 std::int64_t size, bool wrap) {
+// `index` holds the positions as int64 (`wide`) or int32; they came as `dtype`.
+void check_range(const char* op, const void* index, bool wide, DType dtype, std::int64_t n,
+                 std::int64_t axis, std::int64_t size, bool wrap) {
   if (n == 0) return;
   constexpr std::int64_t kGrain = 1 << 18;
   const std::int64_t chunks = (n + kGrain - 1) / kGrain;
@@ -56,6 +57,10 @@ void check_range(const char* op, const void* index, bool wide, std::int64_t n, s
   });
   const std::int64_t lowest = *std::min_element(low.begin(), low.end());
   const std::int64_t highest = *std::max_element(high.begin(), high.end());
+  if (dtype == DType::uint64 && lowest < 0) {  // one that no int64 holds
+    fail_index(op, "index ", static_cast<std::uint64_t>(lowest), " is out of range for axis ", axis,
+               " of size ", size);
+  }
   if (lowest < (wrap ? -size : 0) || highest >= size) {
     fail_index(op, "index ", highest >= size ? highest : lowest, " is out of range for axis ", axis,
                " of size ", size);
@@ -136,7 +141,7 @@ class Plan {
       const DType dtype = is_plain_index(v.dtype) ? v.dtype : DType::int64;
       const void* data = packed(v, dtype, v.shape, buffers_);
       const bool wide = dtype == DType::int64;
-      check_range(at.op, data, wide, v.size(), at.names[i], layout_.keys[i], true);
+      check_range(at.op, data, wide, v.dtype, v.size(), at.names[i], layout_.keys[i], true);
       if (v.shape != index_shape_) {
         data = packed({data, dtype, v.shape, row_major(v.shape)}, dtype, index_shape_, buffers_);
       }
@@ -529,8 +534,8 @@ View checked_index(const AlongIndex& at, const Shape& x, Buffers& buffers) {
     if (out.strides[i] == 0 && out.shape[i] > 1) distinct.shape[i] = 1;
   }
   const void* data = packed(distinct, out.dtype, distinct.shape, buffers);
-  check_range(at.op, data, out.dtype == DType::int64, distinct.size(), at.axis, x[at.axis],
-              at.wrap);
+  check_range(at.op, data, out.dtype == DType::int64, at.index.dtype, distinct.size(), at.axis,
+              x[at.axis], at.wrap);
   return out;
 }
 

@@ -336,7 +336,7 @@ void put_rows(const RowTile& tile, void* x, const void* v) {
 }
 
 void add_rows(const AddTile& tile, void* x, const void* v) {
-  visit_dtype(tile.dtype, [&]<class T>(Tag<T>) {
+  visit_signed(tile.dtype, [&]<class T>(Tag<T>) {
     add_segments(tile, static_cast<T*>(x), static_cast<const T*>(v));
   });
 }
@@ -376,7 +376,7 @@ void put_lines(const AlongTile& tile, std::int64_t width, void* x, const void* i
 
 void add_lines(const AlongTile& tile, DType dtype, void* x, const void* index, const void* v,
                double* sums) {
-  visit_dtype(dtype, [&]<class T>(Tag<T>) {
+  visit_signed(dtype, [&]<class T>(Tag<T>) {
     with_index(tile.wide, index, [&](const auto* p) {
       add_typed(tile, static_cast<T*>(x), p, static_cast<const T*>(v), sums);
     });

@@ -417,7 +417,9 @@ ReduceLoops pick(ReduceMode mode, bool wide) {
   if constexpr (std::is_integral_v<T>) {
     if (!wide) {
       if constexpr (sizeof(T) == 8) {
-        return pick_arithmetic<T, std::uint64_t>(mode, DType::int64);
+        return pick_arithmetic<Signed<T>, std::uint64_t>(mode, DType::int64);
+      } else if constexpr (sizeof(T) == 4) {
+        return pick_arithmetic<Signed<T>, std::uint32_t>(mode, DType::int32);
       } else {
         return pick_arithmetic<T, std::uint32_t>(mode, DType::int32);
       }

@@ -77,8 +77,8 @@ void scan(const ScanRun& run) {
 }  // namespace
 
 void cumsum_run(DType dtype, const ScanRun& run) {
-  visit_dtype(dtype, [&]<class T>(Tag<T>) {
-    scan<std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>>(run);
+  visit_signed(dtype, [&]<class T>(Tag<T>) {
+    scan<std::conditional_t<std::is_same_v<T, bool>, std::int8_t, T>>(run);
   });
 }
 

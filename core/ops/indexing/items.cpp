@@ -23,6 +23,9 @@ class Bounds {
     }
     std::int64_t out = 0;
     cpu::copy({v.view().data, v.dtype(), {}, {}}, {&out, DType::int64, {}, {}});
+    if (v.dtype() == DType::uint64 && out < 0) {
+      fail_index(op_, "index ", static_cast<std::uint64_t>(out), " is out of range");
+    }
     return out;
   }
   void check_all_used() const {

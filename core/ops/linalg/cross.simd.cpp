@@ -40,7 +40,7 @@ void run(Vectors a, Vectors b, T* out, std::int64_t n) {
 }  // namespace
 
 void cross_products(DType dtype, Vectors a, Vectors b, void* out, std::int64_t n) {
-  visit_dtype(dtype, [&]<class T>(Tag<T>) {
+  visit_signed(dtype, [&]<class T>(Tag<T>) {
     if constexpr (!std::is_same_v<T, bool>) run(a, b, static_cast<T*>(out), n);
   });
 }

@@ -42,7 +42,7 @@ Specs distribution_spec(const char* op, const Specs& in, std::size_t parameters)
   return {out};
 }
 
-// The integers that a dtype holds without a gap, from 0.
+// The integers that a dtype holds without a gap, from 0; int64s of them.
 std::int64_t largest_exact(DType dtype) {
   switch (dtype) {
     case DType::float32:
@@ -56,6 +56,7 @@ std::int64_t largest_exact(DType dtype) {
     default:
       break;
   }
+  if (size_of(dtype) == 8) return std::numeric_limits<std::int64_t>::max();
   const int bits = static_cast<int>(size_of(dtype)) * 8 - (info(dtype).is_signed ? 1 : 0);
   return static_cast<std::int64_t>((std::uint64_t{1} << bits) - 1);
 }

@@ -93,8 +93,9 @@ void add_windows(DType dtype, const void* windows, void* planes, const WindowLay
   const auto run = [&]<class T>(Tag<T>) {
     add_all(static_cast<const T*>(windows), static_cast<T*>(planes), at);
   };
-  if (dtype == DType::int32) return run(Tag<std::int32_t>{});
-  if (dtype == DType::int64) return run(Tag<std::int64_t>{});
+  const DType bits = signed_dtype(dtype);
+  if (bits == DType::int32) return run(Tag<std::int32_t>{});
+  if (bits == DType::int64) return run(Tag<std::int64_t>{});
   visit_float("SlidingWindowTranspose", dtype, run);
 }
 

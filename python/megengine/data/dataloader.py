@@ -32,9 +32,8 @@ __all__ = ["DataLoader", "WorkerInfo", "get_worker_info"]
 PREFETCH = 2
 
 # What Tensors keep as it is.
-_SHARED_DTYPES = frozenset(
-    map(np.dtype, ["float32", "float16", "int32", "int16", "int8", "uint16", "uint8", "bool"])
-)
+_KEPT = ("float32", "float16", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
+_SHARED_DTYPES = frozenset(map(np.dtype, (*_KEPT, "bool")))
 
 
 class DataLoader:

@@ -456,7 +456,7 @@ WINDOWS = [
         dtypes=INTS,
         int_data=True,
         order=0,
-        out_dtype={**dict.fromkeys(INTS, "int32"), "int64": "int64"},
+        out_dtype={d: d if d.endswith(("32", "64")) else "int32" for d in INTS},
     ),
 ]
 

@@ -47,12 +47,17 @@ __all__ = [
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 
 
-def _plain_array(data: Any) -> tuple[np.ndarray, bool]:
+def _plain_array(data: Any, to_uint64: bool) -> tuple[np.ndarray, bool]:
     """What the core reads: an aligned native array, and whether it holds bfloat16 bits."""
     try:
         array = np.asarray(data)
     except ValueError as error:
         raise ValueError(f"tensor: {error}") from None
+    if to_uint64 and array.dtype == np.float64 and isinstance(data, (list, tuple)):
+        # NumPy reads integers on both sides of 2^63 as floats.
+        exact = np.asarray(data, dtype=object)
+        if all(isinstance(n, int) and 0 <= n < 2**64 for n in exact.flat):
+            array = exact.astype(np.uint64)
     if array.dtype.metadata and "mgb_dtype" in array.dtype.metadata:
         raise NotImplementedError(
             "tensor: quantised tensors are not supported yet; pass the integers, "
@@ -60,8 +65,6 @@ def _plain_array(data: Any) -> tuple[np.ndarray, bool]:
         )
     if array.dtype == bfloat16:
         return array.view(np.uint16), True
-    if array.dtype.kind == "u" and array.dtype.itemsize >= 4:
-        array = array.astype(np.int64)
     if array.dtype.kind not in "biufc" or array.dtype.itemsize > (
         16 if array.dtype.kind == "c" else 8
     ):
