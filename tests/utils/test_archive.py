@@ -280,6 +280,17 @@ def test_zip_bombs(tmp_path: pathlib.Path):
     assert tree(tmp_path / "out") == {}
 
 
+def test_members_before_the_beginning(tmp_path: pathlib.Path):
+    archive = zip_of(tmp_path / "a", {"f": b"x"})
+    data = bytearray(archive.read_bytes())
+    place = data.rindex(b"PK\x05\x06") + 16  # where the list of members begins
+    (start,) = struct.unpack_from("<I", data, place)
+    struct.pack_into("<I", data, place, start + 100)
+    archive.write_bytes(data)
+    with pytest.raises(ArchiveError, match="damaged"):
+        extract(archive, tmp_path / "out")
+
+
 def test_headers_without_end(tmp_path: pathlib.Path):
     # A long name of 1 GB, which tarfile would read into memory; and zeros without end behind it.
     info = tarfile.TarInfo("././@LongLink")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import errno
 import gzip
 import io
 import lzma
@@ -97,7 +98,8 @@ folder
     except _DAMAGED as error:
         raise ArchiveError(f"extract: {path}: the archive is damaged: {error}") from error
     except OSError as error:
-        if error.errno is not None:  # the disk is full, or the like
+        # bz2 gives no number, a position before the file's start this one. Others are of the disk.
+        if error.errno not in (None, errno.EINVAL):
             raise
         raise ArchiveError(f"extract: {path}: the archive is damaged: {error}") from error
 

@@ -272,7 +272,8 @@ class Checkpointer:
             The file, which is there when :meth:`wait` returns.
 
         Raises:
-            TypeError: a state or ``extra`` holds something that :func:`.load` would refuse.
+            TypeError: a state or ``extra`` holds something that
+                :func:`megengine.serialization.load` would refuse.
             CheckpointError: the one before could not be written, or this one, where no thread
                 writes.
         """
