@@ -27,8 +27,8 @@ void expect(bool right, const char* what) {
 cpu::Pixels pixels(const Image& image) {
   const auto channels = static_cast<std::int64_t>(image.shape(2));
   expect(channels >= 1 && channels <= cpu::kMaxPixelChannels, "pixels: expected 1 to 4 channels");
-  expect((image.stride(2) == 1 || channels == 1) &&
-             (image.stride(1) == channels || image.shape(1) <= 1),
+  expect(image.size() == 0 || ((image.stride(2) == 1 || channels == 1) &&
+                               (image.stride(1) == channels || image.shape(1) == 1)),
          "pixels: expected pixels that stand side by side");
   return {image.data(), static_cast<std::int64_t>(image.shape(0)),
           static_cast<std::int64_t>(image.shape(1)), channels, image.stride(0)};

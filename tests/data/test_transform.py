@@ -6,6 +6,7 @@ What the reference answers for the same random numbers is in tests/reference/cas
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -455,6 +456,43 @@ def test_what_is_no_image_raises(make: Callable[[], Any]):
         with pytest.raises((TypeError, ValueError)) as caught:
             transform.apply(image)
         assert str(caught.value)
+
+
+DTYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+DTYPES += ["float16", "float32", "float64", "complex64", "object", "S3", "datetime64[s]"]
+
+
+@every_transform
+def test_any_array_gives_a_value_or_an_error_with_a_name(
+    rng: np.random.Generator, make: Callable[[], Any]
+):
+    transform, names = make(), "Transform|Resize|resize|Crop|Pad|pad|Flip|flip|ToMode|to_gray"
+    names += "|Normalize|Noise|Lighting"
+    messages = []
+    for _ in range(150):
+        height, width = rng.choice([0, 1, 2, 5, 40], 2)
+        shapes = [(height, width, rng.choice([0, 1, 2, 3, 4, 5, 30, 600])), (height, width), ()]
+        shape = shapes[rng.choice(3, p=[0.8, 0.15, 0.05])]
+        array = np.zeros(shape, dtype=rng.choice(DTYPES))
+        if array.dtype.kind == "f":
+            array[...] = rng.choice([0, np.nan, np.inf, -1e4])
+        if array.ndim == 3 and rng.random() < 0.3:
+            array = array[::-1, ::2]
+        as_mask = rng.random() < 0.3
+        transform.order = ("image", "mask") if as_mask else ("image",)
+        try:
+            with np.errstate(invalid="ignore"):  # infinity less infinity
+                transform.apply((np.zeros((50, 60, 3), np.uint8), array) if as_mask else array)
+        except (TypeError, ValueError, NotImplementedError) as error:
+            messages.append(str(error))
+    assert messages
+    assert not [message for message in messages if not re.search(names, message)]
+
+
+@pytest.mark.parametrize("interpolation", [-1, 99, "linear", 2.5])
+def test_interpolation_that_opencv_does_not_know(interpolation: Any):
+    with pytest.raises(ValueError, match=f"resize: OpenCV does not.*{interpolation}"):
+        T.Resize(3, interpolation).apply(np.zeros((5, 5, 3), np.uint8))
 
 
 def test_messages_name_the_transform_and_what_came():

@@ -41,7 +41,9 @@ class _Blend(ValueTransform):
     def _apply_image(self, image: Any) -> Any:
         if self.value == 0:
             return image
-        F.check_image(type(self).__name__, image)
+        F.check_image(type(self).__name__, image, kinds="biuf")
+        if image.size == 0:
+            return image
         share = np.random.uniform(max(0, 1 - self.value), 1 + self.value)
         if pixels.suits(image) and image.shape[2] in self._mixed:
             return self._mix(image, share)
@@ -148,7 +150,9 @@ class HueTransform(ValueTransform):
     def _apply_image(self, image: Any) -> Any:
         if self.value == 0:
             return image
-        F.check_image("HueTransform", image)
+        F.check_image("HueTransform", image, kinds="biuf")
+        if image.size == 0:
+            return image
         if image.shape[2] != 3:
             raise ValueError(
                 f"HueTransform: expected 3 channels, got an image of shape {image.shape}"
@@ -232,7 +236,7 @@ class Lighting(ValueTransform):
     def _apply_image(self, image: Any) -> Any:
         if self.scale == 0:
             return image
-        F.check_image("Lighting", image)
+        F.check_image("Lighting", image, kinds="biuf")
         if image.shape[2] != 3:
             raise ValueError(f"Lighting: expected 3 channels, got an image of shape {image.shape}")
         colour = self.eigvec @ (np.random.normal(scale=self.scale * 255, size=3) * self.eigval)

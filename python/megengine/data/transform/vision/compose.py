@@ -122,7 +122,7 @@ class TorchTransformCompose(VisionTransform):
         self.transforms = transforms
 
     def _apply_image(self, image: Any) -> Any:
-        F.check_image("TorchTransformCompose", image)
+        F.check_image("TorchTransformCompose", image, kinds="biuf")
         if image.shape[2] != 3:
             raise ValueError(
                 f"TorchTransformCompose: expected 3 channels, got an image of shape {image.shape}"

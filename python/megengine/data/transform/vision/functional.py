@@ -17,8 +17,10 @@ __all__ = ["flip", "pad", "resize", "to_bgr", "to_gray", "wrap_keepdims"]
 Image = NDArray[Any]
 
 _RESIZED = [np.dtype(name) for name in ("uint8", "uint16", "int16", "float32", "float64")]
+_COLOURED = [np.dtype(name) for name in ("uint8", "uint16", "float32")]
 # Dtypes that OpenCV moves around without a look at the values, by the size of an element.
 _CARRIERS = {1: np.uint8, 2: np.uint16, 4: np.int32, 8: np.float64}
+_MOST_CHANNELS = 128  # that OpenCV 5 takes
 _NEAREST = 0
 
 
@@ -53,11 +55,20 @@ def wrap_keepdims(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_image(
-    function: str, image: Any, dims: tuple[int, ...] = (3,), what: str = "image"
+    function: str,
+    image: Any,
+    dims: tuple[int, ...] = (3,),
+    what: str = "image",
+    kinds: str = "biufc",
 ) -> None:
-    """Raises unless the image is an array of one of these numbers of dimensions."""
+    """Raises unless the image is an array of numbers, of one of these numbers of dimensions.
+
+    `kinds` are those of its dtype, as NumPy names them.
+    """
     if not isinstance(image, np.ndarray):
         raise TypeError(f"{function}: {what} must be a NumPy array, got {type(image).__name__}")
+    if image.dtype.kind not in kinds:
+        raise TypeError(f"{function}: {what} must hold numbers, got an array of {image.dtype}")
     if image.ndim not in dims:
         raise ValueError(
             f"{function}: {what} must have {' or '.join(map(str, dims))} dims, but got "
@@ -75,7 +86,7 @@ def flip(image: Image, flipCode: int) -> Image:
     """
     check_image("flip", image, (2, 3))
     carrier = _CARRIERS.get(image.dtype.itemsize)
-    if carrier is None or image.size == 0:
+    if carrier is None or image.size == 0 or image.shape[2:] > (_MOST_CHANNELS,):
         rows = slice(None, None, -1 if flipCode <= 0 else 1)
         columns = slice(None, None, -1 if flipCode else 1)
         return np.ascontiguousarray(image[rows, columns])
@@ -181,7 +192,14 @@ def resize(image: Image, size: Sequence[int], interpolation: int = 1) -> Image:
             f"resize: expected an image of {', '.join(map(str, _RESIZED))}, got {dtype}; convert "
             "it first, or take the nearest pixels with interpolation=0"
         )
-    out = opencv("resize").resize(image, (width, height), interpolation=interpolation)
+    cv2 = opencv("resize")
+    try:
+        out = cv2.resize(image, (width, height), interpolation=interpolation)
+    except cv2.error as error:
+        raise ValueError(
+            f"resize: OpenCV does not take an image of shape {image.shape} and {dtype} with "
+            f"interpolation={interpolation!r}: {str(error).strip()}"
+        ) from error
     return out.view(dtype).reshape(shape)
 
 
@@ -191,8 +209,9 @@ def to_gray(image: Image) -> Image:
 
     0.114 of blue, 0.587 of green and 0.299 of red.
     """
-    if image.shape[2] not in (3, 4):
+    if image.shape[2] not in (3, 4) or image.size == 0:
         raise ValueError(f"to_gray: expected 3 or 4 channels, got an image of shape {image.shape}")
+    _check_color_dtype("to_gray", image)
     cv2 = opencv("to_gray")
     return cv2.cvtColor(image, cv2.COLOR_BGR2GRAY)
 
@@ -200,7 +219,15 @@ def to_gray(image: Image) -> Image:
 @wrap_keepdims
 def to_bgr(image: Image) -> Image:
     """A grey image (height, width, 1) with three equal channels."""
-    if image.shape[2] != 1:
+    if image.shape[2] != 1 or image.size == 0:
         raise ValueError(f"to_bgr: expected 1 channel, got an image of shape {image.shape}")
+    _check_color_dtype("to_bgr", image)
     cv2 = opencv("to_bgr")
     return cv2.cvtColor(image, cv2.COLOR_GRAY2BGR)
+
+
+def _check_color_dtype(function: str, image: Image) -> None:
+    if image.dtype not in _COLOURED:
+        raise TypeError(
+            f"{function}: expected an image of {', '.join(map(str, _COLOURED))}, got {image.dtype}"
+        )

@@ -153,6 +153,6 @@ class GaussianNoise(ValueTransform):
             raise ValueError(f"GaussianNoise: std must not be negative, got {std!r}")
 
     def _apply_image(self, image: Any) -> Any:
-        F.check_image("GaussianNoise", image, (2, 3))
+        F.check_image("GaussianNoise", image, (2, 3), kinds="biuf")
         noise = np.random.normal(self.mean, self.std, image.shape) * 255
         return np.clip(image + noise.astype(np.float32), 0, 255).astype(image.dtype)
