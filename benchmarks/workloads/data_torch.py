@@ -1,4 +1,4 @@
-"""The same through PyTorch's loader, with OpenCV for the images."""
+"""The same through PyTorch's loader, with OpenCV's decoder and torchvision's transforms v2."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler, TensorDataset
+from torchvision.transforms import v2
 
-from benchmarks.workloads import Work, batches, photos, transforms_opencv, workload
+from benchmarks.workloads import Work, batches, photos, transforms_torch, workload
 
 torch.set_num_threads(1)
 
 
 class Photos(Dataset):
-    """JPEG files in memory, prepared with OpenCV and NumPy."""
+    """JPEG files in memory, prepared as tensors."""
 
     def __init__(self) -> None:
         self.file = photos.jpeg()
+        crop = v2.RandomResizedCrop(224, antialias=False)
+        self.transform = v2.Compose(
+            [crop, v2.RandomHorizontalFlip(), *transforms_torch.to_network()]
+        )
 
     def __getitem__(self, index: int) -> Any:
-        image = transforms_opencv.random_resized_crop(photos.decode(self.file))
-        return transforms_opencv.normalize(transforms_opencv.flip(image)), index % 1000
+        return self.transform(transforms_torch.decode(self.file)), index % 1000
 
     def __len__(self) -> int:
         return 10000
