@@ -38,6 +38,12 @@ def test_plain_values_of_the_reference(protocol: int) -> None:
     contents.same(mge.load(DATA / f"plain.{protocol}.pkl"), contents.plain())
 
 
+@pytest.mark.parametrize("name", ["plain.py38.np118.pkl", "plain.py313.np23.pkl"])
+def test_plain_values_of_other_pythons(name: str) -> None:
+    """Written by pickle itself: Python 3.8 with NumPy 1.18, and 3.13 with 2.3 in protocol 5."""
+    contents.same(mge.load(DATA / name), contents.plain())
+
+
 @pytest.mark.parametrize("protocol", range(2, 6))
 def test_tensors_and_states_of_the_reference(protocol: int) -> None:
     got, want = mge.load(DATA / f"tensors.{protocol}.pkl"), contents.tensors()

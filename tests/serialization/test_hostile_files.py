@@ -138,6 +138,12 @@ HOSTILE = {
     "array of a huge size": lambda: opcodes(
         ARRAY, b"(K\x01\x8a\x09", b"\x00" * 8 + b"\x01", b"\x85", DTYPE, b"\x89C\x04abcdtb"
     ),
+    "flags that are neither": lambda: opcodes(
+        ARRAY,
+        b"(K\x01K\x04\x85",
+        name("numpy", "dtype"),
+        b"\x8c\x02b1\x89\x88\x87R\x89C\x04\x00\x01\x02\x00tb",
+    ),
     "reconstruct of a size": lambda: opcodes(RECONSTRUCT, b"J\xff\xff\xff\x7f\x85C\x01b\x87R"),
     "call of an array type": lambda: opcodes(name("numpy", "float32"), b"K\x05\x85R"),
     "call of a list": lambda: opcodes(name("builtins", "list"), b"]\x85R"),

@@ -65,6 +65,8 @@ def _filled(data: Any, dtype: Any, shape: Any, order: str) -> np.ndarray:
         if count and not dtype.itemsize and count > 1 << 20:
             damaged(f"an array has {count} items of no size")
         return np.empty(shape, dtype)
+    if dtype.kind == "b" and np.frombuffer(data, np.uint8).max() > 1:
+        damaged("an array of flags holds more than True and False")
     return np.frombuffer(data, dtype).reshape(shape, order=order)  # type: ignore[call-overload]
 
 
@@ -98,7 +100,14 @@ def array_from_state(state: Any) -> np.ndarray:
     if isinstance(data, str):
         data = data.encode("latin1")
     array = _filled(data, dtype, shape, "F" if fortran else "C")
-    return array.copy(order="K") if array.size else array
+    if not array.size:
+        return array
+    if not dtype.isnative:  # which NumPy 1 would change
+        return array.copy(order="K")
+    # NumPy takes large bytes over without a copy, as in its own pickles. All is checked by now.
+    out: Any = np.empty((0,), np.int8)
+    out.__setstate__((1, shape, dtype, bool(fortran), data))
+    return out
 
 
 # ---- dtypes --------------------------------------------------------------------------------------
