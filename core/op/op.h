@@ -28,6 +28,7 @@
 //              where there is no `grad`, what is differentiated instead.
 //   grad       the gradients of the inputs; an undefined Value where there is none.
 //   keep       what the tape keeps for grad; all inputs and outputs without it.
+//   amp        how autocast treats it, where that depends on the attributes; else traits.amp.
 //   fits       bool fits(const Op&, const Specs& in): false sends the call to decompose.
 //   decompose_complex  for complex inputs: the same in public ops on their parts, which are also
 //   what
@@ -52,9 +53,10 @@ namespace mge {
 
 // How autocast treats an op.
 enum class Amp : std::uint8_t {
-  follow,   // runs in the dtype it is given
-  low,      // runs in the low precision dtype: matrix products, convolutions
-  high,     // runs in float32: exp, log, norms, losses
+  follow,  // runs in the dtype it is given
+  low,     // runs in the low precision dtype: matrix products, convolutions
+  inner,  // computes in the low precision dtype and gives the high one: attention, recurrent layers
+  high,   // runs in the high precision dtype: exp, log, norms, losses
   promote,  // inputs of mixed dtypes go to the widest
 };
 // What the graph compiler may fuse an op with.
@@ -63,6 +65,7 @@ enum class Fuse : std::uint8_t { none, elementwise, reduction, contraction, view
 struct OpTraits {
   const char* name;
   Amp amp = Amp::follow;
+  std::uint32_t amp_inputs = ~std::uint32_t{0};  // bit i: autocast may cast input i
   Fuse fuse = Fuse::none;
   bool differentiable = true;  // false: outputs carry no gradient, and no `grad` is expected
   bool random = false;
@@ -212,8 +215,10 @@ struct OpType {
   bool (*fits)(const Op&, const Specs&) = nullptr;
   Values (*decompose_complex)(const Op&, const Values&) = nullptr;
   void (*kernel[kDeviceTypes])(const Op&, CpuContext&, Views, MutViews) = {};
-  // Elementwise ops differ by mode: whether this very op carries a gradient.
+  // Elementwise ops differ by mode: whether this very op carries a gradient, and how autocast
+  // treats it.
   bool (*differentiable)(const Op&) = nullptr;
+  Amp (*amp)(const Op&) = nullptr;
 };
 
 class Op : public RefCounted {
@@ -334,6 +339,8 @@ OpType make_op_type() {
     };
   if constexpr (requires(const T& a) { differentiable(a); })
     t.differentiable = [](const Op& op) { return differentiable(attrs<T>(op)); };
+  if constexpr (requires(const T& a) { amp(a); })
+    t.amp = [](const Op& op) { return amp(attrs<T>(op)); };
   return t;
 }
 }  // namespace detail

@@ -62,6 +62,7 @@ class ValueImpl : public RefCounted {
   TrackRef trace;        // which value of which traced call it is (core/graph)
   std::unique_ptr<std::vector<TrackRef>> more_tracks;
   std::unique_ptr<Companion> companion;
+  std::unique_ptr<Companion> cast_notice;  // tells autocast, which keeps a cast of it, of its end
 
   static void destroy(ValueImpl* v) noexcept;
 };
