@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "bindings/tensor.h"
+#include "core/dispatch/amp.h"
 #include "core/graph/trace.h"
 #include "core/kernels/cpu/copy.h"
 #include "core/ops/elementwise/elementwise.h"
@@ -491,10 +492,11 @@ DType Operands::common(const char* op) const {
   return dtype_beside(*strong, weakest);
 }
 
-void Operands::cast_all(DType dtype) {
+void Operands::cast_all(DType dtype, bool left_to_autocast) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     Value& v = values[i];
     if (v.dtype() == dtype) continue;
+    if (left_to_autocast && !weak[i] && autocast_takes(v.dtype())) continue;
     if (weak[i]) {
       // A number: no op, so that nothing is recorded for it.
       if (weak[i] == 'c') {

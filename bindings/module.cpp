@@ -19,6 +19,7 @@ NB_MODULE(_core, m) {
   bind_shape(m);
   bind_indexing(m);
   bind_autodiff(m);
+  bind_amp(m);
   bind_optimizer(m);
   bind_pixels(m);
 }

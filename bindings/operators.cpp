@@ -1,6 +1,7 @@
 // Python's operators on Tensors: C-level slots, because `a + b` on ten numbers should cost what the
 // call costs.
 #include "bindings/tensor.h"
+#include "core/dispatch/amp.h"
 #include "core/dispatch/dispatch.h"
 #include "core/graph/symbol.h"
 #include "core/ops/elementwise/elementwise.h"
@@ -33,6 +34,7 @@ Value elemwise(Mode mode, Want want, PyObject* a, PyObject* b) {
     PyObject* number = number_a ? a : b;
     DType dtype = dtype_beside(tensor.dtype(), weak_kind(number));
     if (want == Want::true_divide && !has_fractions(dtype)) dtype = DType::float32;
+    dtype = autocast_dtype(*elemwise_op(mode), dtype);
     Values in(2);
     in[number_a] = cast(tensor, dtype);
     in[number_b] = number_as(number, dtype, tensor.device());
@@ -46,7 +48,7 @@ Value elemwise(Mode mode, Want want, PyObject* a, PyObject* b) {
     fail_type(op, "expected two bool tensors, got ", in.values[0].dtype(), " and ",
               in.values[1].dtype());
   }
-  in.cast_all(dtype);
+  in.cast_all(autocast_dtype(*elemwise_op(mode), dtype));
   return std::move(apply(elemwise_op(mode), std::move(in.values))[0]);
 }
 

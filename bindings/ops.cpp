@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "bindings/tensor.h"
+#include "core/dispatch/amp.h"
 #include "core/dispatch/dispatch.h"
 #include "core/ops/elementwise/elementwise.h"
 
@@ -130,8 +131,9 @@ OpRef make(const OpType& type, const nb::args& args, const nb::kwargs& kwargs) {
 // are.
 Values inputs_of(const Op& op, PyObject* const* args, std::size_t n) {
   const bool elementwise = op.type == &op_type<Elemwise>();
-  const Amp amp = op.type->traits.amp;
-  if (!elementwise && amp != Amp::promote && amp != Amp::low) {
+  const OpTraits& traits = op.type->traits;
+  const bool alike = ~traits.amp_inputs == 0;
+  if (!elementwise && traits.amp != Amp::promote && !(traits.amp == Amp::low && alike)) {
     Values in(n);
     for (std::size_t i = 0; i < n; ++i) in[i] = value_of(op.name(), args[i]);
     return in;
@@ -144,7 +146,7 @@ Values inputs_of(const Op& op, PyObject* const* args, std::size_t n) {
       elemwise_needs_float(detail::attrs<Elemwise>(op).mode)) {
     dtype = DType::float32;
   }
-  in.cast_all(dtype);
+  in.cast_all(autocast_dtype(op, dtype), dispatch_state().amp != nullptr);
   if (!where) return std::move(in.values);
   Values all{value_of(op.name(), args[0])};
   for (Value& v : in.values) all.push_back(std::move(v));

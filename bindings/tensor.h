@@ -101,7 +101,8 @@ struct Operands {
 
   // The dtype that all go to.
   DType common(const char* op) const;
-  void cast_all(DType dtype);
+  // With `left_to_autocast`, Tensors of a dtype that autocast takes stay as they are.
+  void cast_all(DType dtype, bool left_to_autocast = false);
 };
 // Reads operands; numbers and arrays become Values on the device of the first Tensor.
 Operands operands_from_python(const char* op, PyObject* const* args, std::size_t n);
@@ -146,6 +147,7 @@ void bind_ops(nb::module_& m);
 void bind_shape(nb::module_& m);
 void bind_indexing(nb::module_& m);
 void bind_autodiff(nb::module_& m);
+void bind_amp(nb::module_& m);
 void bind_optimizer(nb::module_& m);
 void bind_runtime(nb::module_& m);
 void bind_random(nb::module_& m);

@@ -27,11 +27,16 @@ struct DispatchState {
   bool prefer_decompositions = false;  // tests: no fused kernel where a composition defines the op
 };
 DispatchState& dispatch_state();
+// How autocast treats this very op.
+inline Amp amp_of(const Op& op) { return op.type->amp ? op.type->amp(op) : op.type->traits.amp; }
 
 // apply() from below each layer.
 Values apply_below_amp(const OpRef& op, Values inputs);
 // The grad layer: records on every active tape that follows an input.
 Values apply_with_grad(const OpRef& op, Values inputs);
+// Records an op whose outputs are known already, as if it had just run. Outputs that a tape is to
+// follow get an identity of their own.
+void record_as(const OpRef& op, const Values& inputs, Values& outputs);
 // Infers, allocates and runs, or leaves that to the traced call (core/graph/trace.h).
 Values execute(const OpRef& op, Values& inputs);
 // The same, at once.

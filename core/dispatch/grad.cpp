@@ -2,14 +2,11 @@
 #include "core/dispatch/dispatch.h"
 
 namespace mge {
+namespace {
 
-Values apply_with_grad(const OpRef& op, Values inputs) {
-  const OpType& type = *op->type;
-  const bool differentiable =
-      type.traits.differentiable && (!type.differentiable || type.differentiable(*op));
-  if (!differentiable) return execute(op, inputs);
-
-  std::vector<Tape*> following;  // allocates only where a tape follows
+// The tapes that follow an input; allocates only where one does.
+std::vector<Tape*> tapes_that_follow(const Values& inputs) {
+  std::vector<Tape*> following;
   for (Tape* tape : dispatch_state().tapes) {
     if (!tape->recording()) continue;
     for (const Value& v : inputs) {
@@ -19,6 +16,25 @@ Values apply_with_grad(const OpRef& op, Values inputs) {
       }
     }
   }
+  return following;
+}
+
+}  // namespace
+
+void record_as(const OpRef& op, const Values& inputs, Values& outputs) {
+  const std::vector<Tape*> following = tapes_that_follow(inputs);
+  if (following.empty()) return;
+  for (Value& out : outputs) out = out.detached();
+  for (Tape* tape : following) tape->record(op, inputs, outputs);
+}
+
+Values apply_with_grad(const OpRef& op, Values inputs) {
+  const OpType& type = *op->type;
+  const bool differentiable =
+      type.traits.differentiable && (!type.differentiable || type.differentiable(*op));
+  if (!differentiable) return execute(op, inputs);
+
+  const std::vector<Tape*> following = tapes_that_follow(inputs);
   if (following.empty()) return execute(op, inputs);
   if (goes_by_parts(*op, inputs)) return type.decompose_complex(*op, inputs);
   // An op without a rule is differentiated through its decomposition, which records itself.

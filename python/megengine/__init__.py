@@ -18,6 +18,7 @@ if "OMP_WAIT_POLICY" not in _os.environ:
 from . import version  # isort: skip
 from .tensor import Parameter, Tensor, tensor  # isort: skip
 from . import (
+    amp,
     array_api,
     autodiff,
     config,
@@ -66,6 +67,7 @@ __all__ = [
     "Parameter",
     "Tensor",
     "__version__",
+    "amp",
     "array_api",
     "autodiff",
     "check_misc",
@@ -123,7 +125,7 @@ def _full_sync() -> None:
     """Waits for running ops: there are none, since each runs when it is called."""
 
 
-_NOT_YET = frozenset({"amp", "distributions", "dtr", "quantization", "traced_module"})
+_NOT_YET = frozenset({"distributions", "dtr", "quantization", "traced_module"})
 
 
 def __getattr__(name: str) -> _Any:

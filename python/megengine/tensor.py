@@ -69,8 +69,19 @@ class Tensor(_core.Tensor, ArrayMethodMixin):
 
     @property
     def format(self) -> str:
-        """The name of the memory format; strides carry it here, so it is always ``"default"``."""
-        return "default"
+        """The memory format that was asked for: ``"default"`` or ``"nhwc"``.
+
+        It is a name that :func:`.amp.convert_tensor_format` and its kin leave; shapes are (N, C, H,
+        W) in both, and strides say how the memory is laid out.
+        """
+        name: str = self.__dict__.get("_format", "default")
+        return name
+
+    @format.setter
+    def format(self, name: str) -> None:
+        if name not in ("default", "nchw", "nhwc"):
+            raise ValueError(f"Tensor.format: expected 'default', 'nchw' or 'nhwc', got {name!r}")
+        self.__dict__["_format"] = name
 
     @property
     def qparams(self) -> QParams:

@@ -24,7 +24,10 @@ struct ScaledDotProductAttention {
   double scale = 1;
   bool causal = false;
   double drop_prob = 0;
-  static constexpr OpTraits traits{.name = "ScaledDotProductAttention", .fuse = Fuse::contraction};
+  static constexpr OpTraits traits{.name = "ScaledDotProductAttention",
+                                   .amp = Amp::low,
+                                   .amp_inputs = 7,
+                                   .fuse = Fuse::contraction};
   static constexpr auto fields =
       field_list(field("scale", &ScaledDotProductAttention::scale),
                  field("causal", &ScaledDotProductAttention::causal),

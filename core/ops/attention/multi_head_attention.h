@@ -48,7 +48,7 @@ struct MultiHeadAttn {
   double attn_prob = 0, out_prob = 0;
   std::int64_t handle = kGlobalGenerator;
 
-  static constexpr OpTraits traits{.name = "MultiHeadAttn", .random = true};
+  static constexpr OpTraits traits{.name = "MultiHeadAttn", .amp = Amp::inner, .random = true};
   static constexpr auto fields = field_list(
       field("num_heads", &MultiHeadAttn::num_heads),
       field("embeding_size", &MultiHeadAttn::embeding_size),

@@ -26,7 +26,9 @@ struct BatchNorm {
   BatchNormMode fwd_mode = BatchNormMode::TRAINING;
   double epsilon = 1e-5;
   double avg_factor = 0.1;
-  static constexpr OpTraits traits{.name = "BatchNorm", .fuse = Fuse::reduction};
+  // Autocast lowers x alone: parameters and statistics keep their digits.
+  static constexpr OpTraits traits{
+      .name = "BatchNorm", .amp = Amp::low, .amp_inputs = 1, .fuse = Fuse::reduction};
   static constexpr auto fields =
       field_list(field("fwd_mode", &BatchNorm::fwd_mode), field("epsilon", &BatchNorm::epsilon),
                  field("avg_factor", &BatchNorm::avg_factor));

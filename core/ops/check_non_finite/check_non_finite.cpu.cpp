@@ -10,12 +10,22 @@ namespace mge {
 // Fewer elements than this are not worth a thread.
 static constexpr std::int64_t kGrain = 1 << 15;
 
-void kernel(const CheckNonFinite& op, CpuContext&, Views in, MutViews out) {
+Values execute(const CheckNonFinite& op, Values& in) {
+  Specs specs;
+  for (const Value& v : in) specs.push_back(v.spec());
+  const Specs wanted = infer(op, specs);
+  Values out;
+  for (std::size_t k = 0; k < in.size(); ++k) {
+    const bool mine =
+        in[k].unique() && cpu::same_layout(in[k].shape(), in[k].strides(), wanted[k].strides);
+    out.push_back(mine ? in[k].detached() : Value::empty(wanted[k]));
+  }
+  const Value flag = Value::empty(wanted.back());
   std::atomic<bool> good = true;
   for (std::size_t k = 0; k < in.size(); ++k) {
-    const MutView& y = out[k];
+    const MutView y = out[k].mut();
     if (y.size() == 0) continue;
-    const cpu::Packed x(in[k], y.dtype, y.strides);
+    const cpu::Packed x(in[k].view(), y.dtype, y.strides);
     const std::int64_t size = size_of(y.dtype);
     cpu::parallel_for(y.size(), kGrain, [&](std::int64_t begin, std::int64_t end) {
       const bool fine = MGE_DISPATCH(scale_and_check)(y.dtype, x.as<char>() + begin * size,
@@ -24,8 +34,9 @@ void kernel(const CheckNonFinite& op, CpuContext&, Views in, MutViews out) {
       if (!fine) good.store(false, std::memory_order_relaxed);
     });
   }
-  *out[in.size()].ptr<std::int32_t>() = good.load() ? 0 : 1;
+  *flag.mut().ptr<std::int32_t>() = good.load() ? 0 : 1;
+  out.push_back(flag);
+  return out;
 }
-REGISTER_KERNEL(CheckNonFinite, cpu);
 
 }  // namespace mge

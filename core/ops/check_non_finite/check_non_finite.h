@@ -14,7 +14,8 @@ struct CheckNonFinite {
 };
 Specs infer(const CheckNonFinite& op, const Specs& in);
 Values decompose(const CheckNonFinite& op, const Values& in);
-void kernel(const CheckNonFinite& op, CpuContext& context, Views in, MutViews out);
+// Writes over inputs that nobody else holds.
+Values execute(const CheckNonFinite& op, Values& in);
 DECLARE_OP(CheckNonFinite);
 
 }  // namespace mge

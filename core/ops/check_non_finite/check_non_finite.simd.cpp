@@ -38,13 +38,14 @@ bool finite(T value) {
   return (std::bit_cast<Bits>(value) & mask) != mask;
 }
 
-// The flag has the width of an element, so that the loop keeps its lanes.
+// x and y may be one. The flag has the width of an element, so that the loop keeps its lanes.
 template <class T>
-bool run(const T* __restrict x, T* __restrict y, double scale, std::int64_t n) {
+bool run(const T* x, T* y, double scale, std::int64_t n) {
   using Bits = typename Exponent<T>::Bits;
   Bits bad = 0;
   if constexpr (!is_low<T>) {
     const T factor = static_cast<T>(scale);
+#pragma GCC ivdep
     for (std::int64_t i = 0; i < n; ++i) {
       y[i] = x[i] * factor;
       bad |= finite(y[i]) ? Bits{0} : Bits{1};

@@ -70,7 +70,7 @@ struct Convolution {
 struct Convolution3D {
   MGE_CONV_3D_MEMBERS
   static constexpr OpTraits traits{
-      .name = "Convolution3D", .amp = Amp::low, .fuse = Fuse::contraction};
+      .name = "Convolution3D", .amp = Amp::promote, .fuse = Fuse::contraction};
   static constexpr auto fields = field_list(MGE_CONV_3D_FIELDS(Convolution3D));
 };
 
@@ -89,7 +89,7 @@ struct Convolution3DBackwardData {
   MGE_CONV_3D_MEMBERS
   Dims output_size;
   static constexpr OpTraits traits{
-      .name = "Convolution3DBackwardData", .amp = Amp::low, .fuse = Fuse::contraction};
+      .name = "Convolution3DBackwardData", .amp = Amp::promote, .fuse = Fuse::contraction};
   static constexpr auto fields =
       field_list(MGE_CONV_3D_FIELDS(Convolution3DBackwardData),
                  field("output_size", &Convolution3DBackwardData::output_size));
@@ -109,7 +109,7 @@ struct Convolution3DBackwardFilter {
   MGE_CONV_3D_MEMBERS
   Dims weight_shape;
   static constexpr OpTraits traits{
-      .name = "Convolution3DBackwardFilter", .amp = Amp::low, .fuse = Fuse::contraction};
+      .name = "Convolution3DBackwardFilter", .amp = Amp::promote, .fuse = Fuse::contraction};
   static constexpr auto fields =
       field_list(MGE_CONV_3D_FIELDS(Convolution3DBackwardFilter),
                  field("weight_shape", &Convolution3DBackwardFilter::weight_shape));

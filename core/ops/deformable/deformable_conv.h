@@ -14,7 +14,7 @@ namespace mge {
 struct DeformableConv {
   MGE_CONV_2D_MEMBERS
   static constexpr OpTraits traits{
-      .name = "DeformableConv", .amp = Amp::low, .fuse = Fuse::contraction};
+      .name = "DeformableConv", .amp = Amp::promote, .fuse = Fuse::contraction};
   static constexpr auto fields = field_list(MGE_CONV_2D_FIELDS(DeformableConv));
 };
 Specs infer(const DeformableConv& op, const Specs& in);
@@ -27,7 +27,7 @@ DECLARE_OP(DeformableConv);
 struct DeformableConvBackward {
   MGE_CONV_2D_MEMBERS
   static constexpr OpTraits traits{
-      .name = "DeformableConvBackward", .amp = Amp::low, .fuse = Fuse::contraction};
+      .name = "DeformableConvBackward", .amp = Amp::promote, .fuse = Fuse::contraction};
   static constexpr auto fields = field_list(MGE_CONV_2D_FIELDS(DeformableConvBackward));
 };
 Specs infer(const DeformableConvBackward& op, const Specs& in);

@@ -22,7 +22,8 @@ namespace mge {
 // b(p + d), or of |a(p) - b(p + d)|; both images have pad_size zeros around them.
 struct Correlation {
   MGE_CORRELATION_MEMBERS
-  static constexpr OpTraits traits{.name = "Correlation", .fuse = Fuse::contraction};
+  static constexpr OpTraits traits{
+      .name = "Correlation", .amp = Amp::promote, .fuse = Fuse::contraction};
   static constexpr auto fields = field_list(MGE_CORRELATION_FIELDS(Correlation));
 };
 Specs infer(const Correlation& op, const Specs& in);

@@ -148,6 +148,7 @@ Keep keep(const Elemwise& op, std::uint32_t needs) {
   return k;
 }
 bool differentiable(const Elemwise& op) { return elemwise_rule(op.mode).grad != nullptr; }
+Amp amp(const Elemwise& op) { return elemwise_rule(op.mode).amp; }
 REGISTER_OP(Elemwise);
 
 // ---- TypeCvt

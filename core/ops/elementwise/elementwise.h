@@ -28,6 +28,7 @@ Specs infer(const Elemwise& op, const Specs& in);
 Values grad(const Elemwise& op, const GradArgs& g);
 Keep keep(const Elemwise& op, std::uint32_t needs);
 bool differentiable(const Elemwise& op);
+Amp amp(const Elemwise& op);
 void kernel(const Elemwise& op, CpuContext& context, Views in, MutViews out);
 // The same as infer and kernel, without what small tensors would spend on them.
 Values execute(const Elemwise& op, Values& in);

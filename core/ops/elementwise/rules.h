@@ -14,6 +14,7 @@ struct ElemwiseRule {
   Gives gives;
   Keep keep;                        // for the gradient
   Values (*grad)(const GradArgs&);  // nullptr: not differentiable
+  Amp amp = Amp::promote;
 };
 
 const ElemwiseRule& elemwise_rule(Elemwise::Mode mode);

@@ -8,7 +8,7 @@ namespace mge {
 // The inverse of square matrices, by LU decomposition with row pivoting; raises ValueError where a
 // pivot is exactly 0. Float dtypes; 16-bit ones compute in float32.
 struct MatrixInverse {
-  static constexpr OpTraits traits{.name = "MatrixInverse", .amp = Amp::high};
+  static constexpr OpTraits traits{.name = "MatrixInverse"};
   static constexpr auto fields = field_list();
 };
 Specs infer(const MatrixInverse& op, const Specs& in);

@@ -11,7 +11,7 @@ namespace mge {
 struct GroupLocal {
   MGE_CONV_2D_MEMBERS
   static constexpr OpTraits traits{
-      .name = "GroupLocal", .amp = Amp::low, .fuse = Fuse::contraction};
+      .name = "GroupLocal", .amp = Amp::promote, .fuse = Fuse::contraction};
   static constexpr auto fields = field_list(MGE_CONV_2D_FIELDS(GroupLocal));
 };
 Specs infer(const GroupLocal& op, const Specs& in);
@@ -25,7 +25,7 @@ struct GroupLocalBackwardData {
   MGE_CONV_2D_MEMBERS
   Dims output_size;
   static constexpr OpTraits traits{
-      .name = "GroupLocalBackwardData", .amp = Amp::low, .fuse = Fuse::contraction};
+      .name = "GroupLocalBackwardData", .amp = Amp::promote, .fuse = Fuse::contraction};
   static constexpr auto fields =
       field_list(MGE_CONV_2D_FIELDS(GroupLocalBackwardData),
                  field("output_size", &GroupLocalBackwardData::output_size));
@@ -41,7 +41,7 @@ struct GroupLocalBackwardFilter {
   MGE_CONV_2D_MEMBERS
   Dims weight_shape;
   static constexpr OpTraits traits{
-      .name = "GroupLocalBackwardFilter", .amp = Amp::low, .fuse = Fuse::contraction};
+      .name = "GroupLocalBackwardFilter", .amp = Amp::promote, .fuse = Fuse::contraction};
   static constexpr auto fields =
       field_list(MGE_CONV_2D_FIELDS(GroupLocalBackwardFilter),
                  field("weight_shape", &GroupLocalBackwardFilter::weight_shape));

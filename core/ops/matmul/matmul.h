@@ -45,7 +45,7 @@ DECLARE_OP(BatchedMatrixMul);
 
 // The inner product of two vectors of one length, a 0-d tensor.
 struct Dot {
-  static constexpr OpTraits traits{.name = "Dot", .amp = Amp::low, .fuse = Fuse::contraction};
+  static constexpr OpTraits traits{.name = "Dot", .amp = Amp::promote, .fuse = Fuse::contraction};
   static constexpr auto fields = field_list();
 };
 Specs infer(const Dot& op, const Specs& in);

@@ -78,7 +78,7 @@ DECLARE_OP(ShuffleRNG);
 struct PoissonRNG {
   std::int64_t handle = kGlobalGenerator;
   static constexpr OpTraits traits{
-      .name = "PoissonRNG", .amp = Amp::high, .differentiable = false, .random = true};
+      .name = "PoissonRNG", .amp = Amp::promote, .differentiable = false, .random = true};
   static constexpr auto fields = field_list(field("handle", &PoissonRNG::handle));
 };
 Specs infer(const PoissonRNG& op, const Specs& in);
@@ -89,7 +89,7 @@ DECLARE_OP(PoissonRNG);
 struct GammaRNG {
   std::int64_t handle = kGlobalGenerator;
   static constexpr OpTraits traits{
-      .name = "GammaRNG", .amp = Amp::high, .differentiable = false, .random = true};
+      .name = "GammaRNG", .amp = Amp::promote, .differentiable = false, .random = true};
   static constexpr auto fields = field_list(field("handle", &GammaRNG::handle));
 };
 Specs infer(const GammaRNG& op, const Specs& in);
@@ -100,7 +100,7 @@ DECLARE_OP(GammaRNG);
 struct BetaRNG {
   std::int64_t handle = kGlobalGenerator;
   static constexpr OpTraits traits{
-      .name = "BetaRNG", .amp = Amp::high, .differentiable = false, .random = true};
+      .name = "BetaRNG", .amp = Amp::promote, .differentiable = false, .random = true};
   static constexpr auto fields = field_list(field("handle", &BetaRNG::handle));
 };
 Specs infer(const BetaRNG& op, const Specs& in);
