@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from digits import Net
+from models.resnet import ResNet
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 import megengine as mge
 import megengine.functional as F
 import megengine.module as M
-from examples.digits import Net
-from examples.models.resnet import ResNet
 from megengine import optimizer as optim
 from megengine.amp import GradScaler, autocast
 from megengine.autodiff import GradManager
@@ -77,7 +77,7 @@ def train_digits(dtype: str, train_set: Digits, test_set: Digits) -> tuple[float
 def overfit_resnet(dtype: str, data: Digits) -> tuple[float, float, float]:
     """The last loss, the accuracy on what was learnt and the seconds."""
     mge.random.seed(SEED)
-    net = ResNet(18, num_classes=10, width=64, small_images=True)
+    net = ResNet(18, num_classes=10, width=32, small_images=True)
     step = make_step(net, optim.SGD(net.parameters(), lr=0.05, momentum=0.9), dtype)
     images = np.repeat(np.kron(data[0][:64], np.ones((4, 4), np.float32)), 3, axis=1)
     labels, start = data[1][:64], time.perf_counter()

@@ -23,6 +23,7 @@ import megengine as mge
 import megengine.functional as F
 import megengine.module as M
 import megengine.optimizer as optim
+from megengine.amp import GradScaler
 from megengine.autodiff import GradManager
 from megengine.jit import trace
 
@@ -537,6 +538,20 @@ def test_55_clipping_gradients() -> None:
         return
     assert float(norm) == np.inf
     assert not np.isnan(p.grad.numpy()).any()
+
+
+def test_55_scaling_losses() -> None:
+    """An infinite gradient skips the step and halves the scale; two good ones double it."""
+    p = mge.Parameter([1.0, 1.0])
+    gm, opt = GradManager().attach([p]), optim.SGD([p], lr=1.0)
+    scaler = GradScaler(init_scale=16, growth_interval=2)
+    seen = []
+    for factor in (np.inf, 1.0, 1.0):
+        with gm:
+            scaler.backward(gm, (p * factor).sum())
+        opt.step().clear_grad()
+        seen.append((scaler.scale_factor, p.numpy().tolist()))
+    assert seen == [(8, [1, 1]), (8, [0, 0]), (16, [-1, -1])]
 
 
 def test_59_nothing_is_baked_into_a_trace() -> None:
