@@ -23,6 +23,7 @@ DATA = pathlib.Path(__file__).parents[1] / "tests" / "project"
 MODULES = [
     "megengine",
     "megengine.array_api",
+    "megengine.array_api.fft",
     "megengine.array_api.linalg",
     "megengine.autodiff",
     "megengine.config",

@@ -173,11 +173,11 @@ class Tensor(_core.Tensor, ArrayMethodMixin):
         Operators between Tensors keep MegEngine's promotion; the functions follow the standard.
 
         Raises:
-            ValueError: for another version of the standard than 2021.12 to 2024.12.
+            ValueError: for another version of the standard than 2021.12 to 2025.12.
         """
         from . import array_api  # it needs this class
 
-        known = ("2021.12", "2022.12", "2023.12", "2024.12")
+        known = array_api.info.VERSIONS
         if api_version is not None and api_version not in known:
             raise ValueError(
                 f"__array_namespace__: expected one of {', '.join(known)}, got {api_version!r}"

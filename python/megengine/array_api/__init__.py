@@ -1,9 +1,9 @@
-"""The Python array API standard, version 2024.12, for Tensors.
+"""The Python array API standard, version 2025.12, for Tensors, with its extensions linalg and fft.
 
 Programs written for any array library ask ``x.__array_namespace__()`` for it. The functions follow
 the standard: its names, positional and keyword arguments, promotion of dtypes and errors, which in
 places differ from those of :mod:`megengine.functional`. Without a dtype numbers are float32, int32
-and complex64. uint32 and uint64, and the extension fft, are not there.
+and complex64.
 
 >>> import megengine.array_api as xp
 >>> x = xp.asarray([[1, 2], [3, 4]])
@@ -14,12 +14,12 @@ Tensor([4 6], dtype=int32, device=xpux:0)
 from __future__ import annotations
 
 import math as _math
-from typing import Any as _Any
 
 from . import (
     creation,
     data_types,
     elementwise,
+    fft,
     info,
     linalg,
     linear_algebra,
@@ -36,13 +36,14 @@ from .manipulation import *
 from .searching import *
 from .statistical import *
 
-__array_api_version__ = "2024.12"
+__array_api_version__ = info.VERSIONS[-1]
 e, inf, nan, pi, newaxis = _math.e, _math.inf, _math.nan, _math.pi, None
 
 __all__ = [
     "__array_api_version__",
     "__array_namespace_info__",
     "e",
+    "fft",
     "inf",
     "linalg",
     "nan",
@@ -51,15 +52,3 @@ __all__ = [
 ]
 __all__ += creation.__all__ + data_types.__all__ + elementwise.__all__ + linear_algebra.__all__
 __all__ += manipulation.__all__ + searching.__all__ + statistical.__all__
-
-_ABSENT = {
-    "uint32": "Tensors have unsigned integers of up to 16 bits; use int64",
-    "uint64": "Tensors have unsigned integers of up to 16 bits; use int64",
-    "fft": "the extension is not supported; NumPy's fft takes Tensors",
-}
-
-
-def __getattr__(name: str) -> _Any:
-    if name in _ABSENT:
-        raise AttributeError(f"megengine.array_api.{name}: {_ABSENT[name]}")
-    raise AttributeError(f"module 'megengine.array_api' has no attribute {name!r}")

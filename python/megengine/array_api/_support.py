@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import _core
 from ..tensor import Tensor
+from ..utils import dlpack
 
 Number = bool | int | float | complex
 
@@ -36,7 +37,8 @@ def expect(op: str, *tensors: Any, kinds: str = "biufc") -> None:
 def promoted_dtype(op: str, *dtypes: Any) -> np.dtype[Any]:
     """The dtype that the standard promotes to; TypeError where it has no rule."""
     kinds = {kind(d) for d in dtypes}
-    if not (kinds <= {"i", "u"} or kinds <= {"f", "c"} or len(kinds) == 1):
+    mixed = kinds == {"i", "u"} and any(d == np.uint64 for d in dtypes)
+    if mixed or not (kinds <= {"i", "u"} or kinds <= {"f", "c"} or len(kinds) == 1):
         raise TypeError(
             f"{op}: the standard does not promote {', '.join(str(d) for d in dtypes)}; cast with "
             "astype()"
@@ -70,18 +72,25 @@ def promoted(op: str, *operands: Any, kinds: str = "biufc") -> list[Tensor]:
 
 
 def from_array(array: Any, device: Any = None) -> Tensor:
-    """A NumPy result as a Tensor of its dtype."""
+    """A NumPy result as a Tensor of its dtype: in its memory, if nothing else is."""
     array = np.asarray(array)
+    if array.flags.owndata and array.flags.writeable and array.size and array.dtype.kind != "V":
+        return dlpack.from_dlpack(array, device=device)
     return Tensor(array, dtype=array.dtype, device=device)
 
 
-def in_numpy(op: str, function: Callable[..., Any], *tensors: Tensor) -> Tensor:
-    """What NumPy computes, since the core has no kernel for it, and so no gradient."""
+def expect_no_gradient(op: str, *tensors: Tensor) -> None:
+    """Raises where a gradient of what NumPy computes is asked for."""
     if _core.is_recording() and any(kind(x.dtype) in "fc" for x in tensors):
         raise NotImplementedError(
             f"array_api.{op}: it has no gradient for {tensors[0].dtype}; call it outside of the "
             "GradManager's record, or compose it of megengine.functional"
         )
+
+
+def in_numpy(op: str, function: Callable[..., Any], *tensors: Tensor) -> Tensor:
+    """What NumPy computes, since the core has no kernel for it, and so no gradient."""
+    expect_no_gradient(op, *tensors)
     with np.errstate(all="ignore"):
         return from_array(function(*(x.numpy() for x in tensors)), tensors[0].device)
 

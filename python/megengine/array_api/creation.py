@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -143,7 +143,7 @@ def linspace(
     return Tensor(array, dtype=dtype or _default(array), device=device)
 
 
-def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
+def meshgrid(*arrays: Tensor, indexing: Literal["xy", "ij"] = "xy") -> tuple[Tensor, ...]:
     """Vectors as the coordinates of a grid.
 
     Raises:
@@ -165,7 +165,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
         along = [1] * len(arrays)
         along[place] = x.shape[0]
         out.append(broadcast_to(F.reshape(x, along), tuple(shape)))
-    return out
+    return tuple(out)
 
 
 def ones(shape: int | tuple[int, ...], *, dtype: Any = None, device: Any = None) -> Tensor:

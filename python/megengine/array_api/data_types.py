@@ -20,6 +20,7 @@ __all__ = [
     "bfloat16",
     "bool",
     "broadcast_arrays",
+    "broadcast_shapes",
     "broadcast_to",
     "can_cast",
     "complex64",
@@ -37,11 +38,13 @@ __all__ = [
     "result_type",
     "uint8",
     "uint16",
+    "uint32",
+    "uint64",
 ]
 
 bool = np.dtype("bool")
 int8, int16, int32, int64 = (np.dtype(n) for n in ("int8", "int16", "int32", "int64"))
-uint8, uint16 = np.dtype("uint8"), np.dtype("uint16")
+uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
 float16, float32, float64 = (np.dtype(n) for n in ("float16", "float32", "float64"))
 complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 
@@ -98,11 +101,16 @@ def astype(x: Tensor, dtype: Any, /, *, copy: builtins.bool = True, device: Any 
     return x.astype(dtype)
 
 
-def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
+def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     """Tensors broadcast against one another."""
     _support.expect("broadcast_arrays", *arrays)
-    shape = np.broadcast_shapes(*(x.shape for x in arrays))
-    return [broadcast_to(x, shape) for x in arrays]
+    shape = broadcast_shapes(*(x.shape for x in arrays))
+    return tuple(broadcast_to(x, shape) for x in arrays)
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape to which shapes broadcast; ValueError where there is none."""
+    return np.broadcast_shapes(*shapes)
 
 
 def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:

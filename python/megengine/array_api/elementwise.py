@@ -94,6 +94,34 @@ def _math(op: str, function: Callable[..., Tensor], numpy: Any, x: Tensor) -> Te
     return _support.in_numpy(op, numpy, x) if _support.kind(x.dtype) == "c" else function(x)
 
 
+def _complex_expm1(z: Any) -> Any:
+    """exp(z) - 1 without cancellation, and with the special values of the standard."""
+    a, b = z.astype(np.complex128).real, z.imag.astype(np.float64)
+    # exp(a) cos(b) - 1, in parts that are as small as the result
+    real = np.expm1(a) * np.cos(b) - 2 * np.sin(b / 2) ** 2
+    imag = np.exp(a) * np.sin(b)
+    real = np.where(b == 0, np.expm1(a), np.where(a == -np.inf, -1.0, real))
+    real = np.where((a == np.inf) & ~np.isfinite(b), np.inf, real)
+    imag = np.where(b == 0, b, np.where((a == -np.inf) & ~np.isfinite(b), 0.0, imag))
+    out = np.empty(z.shape, np.complex128)
+    # Where exp(a) is too large for a float, though its products need not be.
+    large = np.isfinite(a) & (a > 600)
+    whole = np.exp(np.where(large, z, 0).astype(np.complex128))
+    out.real = np.where(large, whole.real, real)
+    out.imag = np.where(large & (b != 0), whole.imag, imag)
+    return out.astype(z.dtype)
+
+
+def _complex_log1p(z: Any) -> Any:
+    """log(1 + z) without cancellation near 0."""
+    a, b = z.astype(np.complex128).real, z.imag.astype(np.float64)
+    above = np.array(z, np.complex128)
+    above.real += 1  # z + 1 would lose the sign of an imaginary -0.0
+    out = np.asarray(np.log(above))
+    out.real = np.where(np.abs(z) < 0.5, np.log1p(a * (a + 2) + b * b) / 2, out.real)
+    return out.astype(z.dtype)
+
+
 def _whole(op: str, numpy: Any, x: Tensor) -> Tensor:
     """A function that gives whole numbers: integers stay, and no gradient is lost."""
     _support.expect(op, x, kinds="iufc")
@@ -243,7 +271,7 @@ def exp(x: Tensor, /) -> Tensor:
 
 def expm1(x: Tensor, /) -> Tensor:
     """The exponential minus 1 of floats or complex numbers."""
-    return _math("expm1", F.expm1, np.expm1, x)
+    return _math("expm1", F.expm1, _complex_expm1, x)
 
 
 def floor(x: Tensor, /) -> Tensor:
@@ -252,8 +280,13 @@ def floor(x: Tensor, /) -> Tensor:
 
 
 def floor_divide(x1: Any, x2: Any, /) -> Tensor:
-    """The quotient, rounded down."""
-    return F.floor_div(*_support.promoted("floor_divide", x1, x2, kinds="iuf"))
+    """The quotient, rounded down; infinities divide as in :func:`divide`."""
+    a, b = _support.promoted("floor_divide", x1, x2, kinds="iuf")
+    out = F.floor_div(a, b)
+    if _support.kind(a.dtype) != "f":
+        return out
+    infinite = F.logical_or(F.isinf(a), F.isinf(b))
+    return F.where(infinite, F.div(a.detach(), b.detach()), out)
 
 
 def greater(x1: Any, x2: Any, /) -> Tensor:
@@ -318,7 +351,7 @@ def log10(x: Tensor, /) -> Tensor:
 
 def log1p(x: Tensor, /) -> Tensor:
     """The logarithm of 1 + x of floats or complex numbers."""
-    return _math("log1p", F.log1p, np.log1p, x)
+    return _math("log1p", F.log1p, _complex_log1p, x)
 
 
 def log2(x: Tensor, /) -> Tensor:

@@ -12,6 +12,12 @@ from . import data_types
 
 __all__ = ["__array_namespace_info__"]
 
+# The versions of the standard that programs may ask for.
+VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+_DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+_DTYPES += ["float32", "float64", "complex64", "complex128"]
+
 
 class _Info:
     """The answer of ``__array_namespace_info__()``."""
@@ -35,14 +41,12 @@ class _Info:
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
         """The standard's dtypes by name, all or those of a kind; see :func:`isdtype`."""
-        names = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16"]
-        names += ["float32", "float64", "complex64", "complex128"]
-        found = {n: np.dtype(n) for n in names}
+        found = {n: np.dtype(n) for n in _DTYPES}
         return {n: d for n, d in found.items() if kind is None or data_types.isdtype(d, kind)}
 
-    def devices(self) -> list[Any]:
+    def devices(self) -> tuple[Any, ...]:
         """All devices: the CPU."""
-        return [self.default_device()]
+        return (self.default_device(),)
 
 
 def __array_namespace_info__() -> _Info:  # noqa: N807 - the standard's name

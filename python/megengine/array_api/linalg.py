@@ -25,7 +25,9 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "inv",
     "matmul",
@@ -45,6 +47,13 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+
+class Eig(NamedTuple):
+    """What :func:`eig` returns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
 
 
 class Eigh(NamedTuple):
@@ -116,6 +125,24 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     at = rows[:length] * x.shape[-1] + columns[:length]
     flat = F.reshape(x, (*x.shape[:-2], x.shape[-2] * x.shape[-1]))
     return flat[..., Tensor(at, dtype="int32", device=x.device)]
+
+
+def _eigen(op: str, x: Tensor, numpy: Any) -> list[Tensor]:
+    """Results of NumPy, which are real where all of them are, as complex numbers."""
+    _matrices(op, x, square=True)
+    _support.expect_no_gradient(f"linalg.{op}", x)
+    dtype = np.result_type(x.dtype, np.complex64)
+    return [_support.from_array(a.astype(dtype, copy=False), x.device) for a in numpy(x.numpy())]
+
+
+def eig(x: Tensor, /) -> Eig:
+    """The eigenvalues and eigenvectors of square matrices, as complex numbers."""
+    return Eig(*_eigen("eig", x, np.linalg.eig))
+
+
+def eigvals(x: Tensor, /) -> Tensor:
+    """The eigenvalues of :func:`eig`."""
+    return _eigen("eigvals", x, lambda v: [np.linalg.eigvals(v)])[0]
 
 
 def eigh(x: Tensor, /) -> Eigh:

@@ -32,7 +32,7 @@ def concat(arrays: tuple[Tensor, ...] | list[Tensor], /, *, axis: int | None = 0
     return F.concat(tensors, axis=axis)
 
 
-def expand_dims(x: Tensor, /, axis: int = 0) -> Tensor:
+def expand_dims(x: Tensor, /, axis: int) -> Tensor:
     """``x`` with a new axis of length 1; IndexError where there is no such place."""
     _support.expect("expand_dims", x)
     if not -x.ndim - 1 <= axis <= x.ndim:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ __all__ = [
     "argmin",
     "argsort",
     "count_nonzero",
+    "isin",
     "nonzero",
     "searchsorted",
     "sort",
@@ -74,6 +75,12 @@ def count_nonzero(
     return Tensor(counts, dtype="int32", device=x.device)
 
 
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
+    """Where elements of ``x1`` are among those of ``x2``, or are not; NaN is nowhere."""
+    a, b = _support.promoted("isin", x1, x2)
+    return _support.from_array(np.isin(a.numpy(), b.numpy(), invert=invert), a.device)
+
+
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """The positions of the elements that are not 0, a vector for each axis."""
     _support.expect("nonzero", x)
@@ -84,10 +91,21 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 
 
 def searchsorted(
-    x1: Tensor, x2: Tensor, /, *, side: str = "left", sorter: Tensor | None = None
+    x1: Tensor,
+    x2: Any,
+    /,
+    *,
+    side: Literal["left", "right"] = "left",
+    sorter: Tensor | None = None,
 ) -> Tensor:
-    """Where the elements of ``x2`` belong in the sorted vector ``x1``."""
-    _support.expect("searchsorted", x1, x2, kinds="iuf")
+    """Where the elements of ``x2``, a Tensor or a number, belong in the sorted vector ``x1``."""
+    _support.expect("searchsorted", x1, kinds="iuf")
+    if x1.ndim != 1:
+        raise ValueError(f"searchsorted: expected a vector, got shape {x1.shape}")
+    if isinstance(x2, Tensor):
+        _support.expect("searchsorted", x2, kinds="iuf")
+    else:
+        x1, x2 = _support.promoted("searchsorted", x1, x2, kinds="iuf")
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: expected side 'left' or 'right', got {side!r}")
     order = None if sorter is None else sorter.numpy()

@@ -35,8 +35,9 @@ def _accumulator(x: Tensor, dtype: Any) -> Tensor:
     """``x`` in the dtype of its sums: that asked for, or at least int32 for integers."""
     if dtype is not None:
         return x if x.dtype == dtype else x.astype(dtype)
-    narrow = _support.kind(x.dtype) in "iu" and x.dtype.itemsize < 4
-    return x.astype("int32") if narrow else x
+    kind = _support.kind(x.dtype)
+    narrow = kind in "iu" and x.dtype.itemsize < 4
+    return x.astype("int32" if kind == "i" else "uint32") if narrow else x
 
 
 def _reduced(op: str, function: Any, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
@@ -45,7 +46,7 @@ def _reduced(op: str, function: Any, x: Tensor, axis: Axis, keepdims: bool) -> T
 
 
 def sum(x: Tensor, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The sum along axes. Integers below 32 bits, also unsigned ones, add up in int32."""
+    """The sum along axes. Integers below 32 bits add up in int32, unsigned ones in uint32."""
     _support.expect("sum", x, kinds="iufc")
     return _reduced("sum", F.sum, _accumulator(x, dtype), axis, keepdims)
 
