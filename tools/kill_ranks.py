@@ -68,9 +68,14 @@ def program(directory: str, way: str, victim: int, after: float) -> list[float]:
     return weight.numpy().tolist()
 
 
+def shared_memory() -> set[str]:
+    """The files of MPI's shared memory."""
+    return {str(path) for path in Path("/dev/shm").glob("mpich_shm_*")}
+
+
 def left_over(token: str) -> list[str]:
-    """Processes that have the token in their environment, and shared memory of MPI."""
-    found = [str(path) for path in Path("/dev/shm").glob("mpich_shm_*")]
+    """Processes that have the token in their environment."""
+    found = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:
             environment = (directory / "environ").read_bytes()
@@ -87,6 +92,7 @@ def run(rng: random.Random, number: int) -> bool:
     victim, after = rng.randrange(ranks), rng.uniform(0.0, 1.0)
     token = os.environ["MGE_DIST_TOKEN"] = secrets.token_hex(8)
     what = f"run {number}: {way} rank {victim} of {ranks} after {after:.2f} s"
+    before = shared_memory()
     with tempfile.TemporaryDirectory() as directory:
         seconds: list[float] = []
         moment = Path(directory) / "moment"
@@ -110,7 +116,7 @@ def run(rng: random.Random, number: int) -> bool:
             problems.append(f"{type(e).__name__}: {e}")
         if seconds and seconds[0] > LIMIT:
             problems.append(f"ended {seconds[0]:.1f} s after the failure")
-        problems += left_over(token)
+        problems += [*left_over(token), *(shared_memory() - before)]
         took = f"ended after {seconds[0]:.1f} s" if seconds else "was over before"
         print(f"{what}: {took}{'; ' + '; '.join(problems) if problems else ''}", flush=True)
     return not problems

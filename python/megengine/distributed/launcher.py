@@ -201,6 +201,7 @@ class launcher:  # noqa: N801  the reference's name
 
     def _run(self, args: Any, kwargs: Any, restarts: int) -> list[Any]:
         job_token()
+        begin = time.time()
         host = self.master_ip if self.several_machines else "127.0.0.1"
         with tempfile.TemporaryDirectory(prefix="mge-dist-") as name:  # of mode 0700
             directory = Path(name)
@@ -223,6 +224,8 @@ class launcher:  # noqa: N801  the reference's name
                         pipe.close()
                 if server is not None:
                     server.close()
+                if len(list(directory.glob("joined-*"))) < self.n_gpus:
+                    _drop_shared_memory(begin)
 
     def _start(self, directory: Path, i: int, host: str, port: int, restarts: int) -> _Worker:
         rank = self.rank_start + i
@@ -311,6 +314,26 @@ def _by_name(start: launcher) -> Any:
     for part in start.func.__qualname__.split("."):
         found = getattr(found, part, None)
     return (module.__name__, start.func.__qualname__) if found is start else start.func
+
+
+def _drop_shared_memory(since: float) -> None:
+    """Removes what processes that died while MPI started have left; later ones leave nothing.
+
+    That is: shared memory of MPI, of this user, made since the start, which nobody has mapped.
+    """
+    left = set()
+    for pattern in runtime.SHARED_MEMORY:
+        for path in Path("/dev/shm").glob(f"{Path(pattern).name}*"):
+            with contextlib.suppress(FileNotFoundError):
+                stat = path.stat()
+                if stat.st_uid == os.getuid() and stat.st_mtime >= since - 1:
+                    left.add(str(path))
+    for maps in Path("/proc").glob("[0-9]*/maps") if left else ():
+        with contextlib.suppress(OSError):  # gone, or somebody else's
+            text = maps.read_text()
+            left = {path for path in left if path not in text}
+    for name in left:
+        Path(name).unlink(missing_ok=True)
 
 
 def _watch(workers: list[_Worker], directory: Path) -> None:

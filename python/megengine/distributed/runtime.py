@@ -26,7 +26,7 @@ from .watcher import STATUS
 # Variables by which the starters of MPI programs say what they start; see size_by_starter().
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 _PREFIXES = ("PMI_", "PMIX_", "OMPI_COMM_WORLD_", "MPI_LOCAL", "HYDI_", "MV2_COMM_WORLD_")
-_SHARED_MEMORY = ("/dev/shm/mpich_shm_", "/dev/shm/ucx_shm_posix_")
+SHARED_MEMORY = ("/dev/shm/mpich_shm_", "/dev/shm/ucx_shm_posix_")
 _INSIDE = "MGE_DIST_INSIDE"  # set for programs that a rank starts
 _PATIENCE = float(os.environ.get("MGE_DIST_TIMEOUT") or 300.0)  # seconds, for others to come
 _LATE = 3.0  # seconds that a call waits for a process that has ended: its data may be on their way
@@ -322,7 +322,7 @@ def _drop_names_of_shared_memory(comm: Any) -> None:
     with open("/proc/self/maps") as maps:
         paths = {line.split(maxsplit=5)[-1].strip() for line in maps if "/dev/shm/" in line}
     for path in paths:
-        if path.startswith(_SHARED_MEMORY):
+        if path.startswith(SHARED_MEMORY):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
     comm.Barrier()

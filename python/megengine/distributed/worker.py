@@ -71,6 +71,7 @@ def main(config: dict[str, Any]) -> None:
     try:
         names = ("master_ip", "port", "world_size", "rank", "device", "backend", "device_type")
         init_process_group(**{name: config[name] for name in names})
+        (directory / f"joined-{rank}").touch()
         with (directory / "call.pkl").open("rb") as file:
             function, args, kwargs = pickle.load(file)
         try:
