@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import faulthandler
 import importlib
 import json
 import os
@@ -64,6 +65,7 @@ def _failed(directory: Path, rank: int, error: BaseException) -> NoReturn:
 def main(config: dict[str, Any]) -> None:
     """Runs one rank."""
     _end_with_parent(config["parent"])
+    faulthandler.enable()  # says where, if the process crashes
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     sys.argv = config["argv"]
