@@ -23,7 +23,7 @@ import megengine.array_api as xp
 from . import standard_cases  # registers them
 from .standard import ALL, CASES, Draw, Named, call, compare, into
 
-EXAMPLES = int(os.environ.get("ARRAY_API_EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("ARRAY_API_EXAMPLES", "10"))
 strict.set_array_api_strict_flags(api_version=xp.__array_api_version__)
 
 

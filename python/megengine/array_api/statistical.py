@@ -175,9 +175,11 @@ def diff(
     prepend: Tensor | None = None,
     append: Tensor | None = None,
 ) -> Tensor:
-    """The differences of neighbours along an axis, ``n`` times."""
+    """The differences of neighbours along an axis, ``n`` times; ``x`` itself for 0."""
     _support.expect("diff", x, kinds="iufc")
     (at,) = _support.axes_of("diff", axis, x.ndim)
+    if n == 0:
+        return x
     parts = [p for p in (prepend, x, append) if p is not None]
     x = concat(parts, axis=at) if len(parts) > 1 else x
     before = (slice(None),) * at
