@@ -83,6 +83,7 @@ def build(folder: Path) -> Path:
         KERNELS / "simd.cpp",
         ROOT / "core" / "tensor" / "shape.cpp",
         ROOT / "core" / "runtime" / "allocator.cpp",
+        ROOT / "core" / "runtime" / "file_memory.cpp",
         ROOT / "tools" / "ulp" / "ulp.cpp",
     ]
     simd = [KERNELS / "convert.simd.cpp", *sorted(KERNELS.glob("elementwise_*.simd.cpp"))]

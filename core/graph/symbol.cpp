@@ -37,7 +37,10 @@ bool shapes_are_known(const Op& op, const Values& inputs) {
 
 // Ops without a rule for shapes (views, indexing) run on stand-ins; their cost is that of a view.
 Specs infer(const OpRef& op, const Values& inputs) {
-  if (op->type->infer) return op->type->infer(*op, specs_of(inputs));
+  if (op->type->infer) {
+    Specs known = op->type->infer(*op, specs_of(inputs));
+    if (!known.empty()) return known;
+  }
   Values operands;
   for (const Value& v : inputs) operands.push_back(symbol_of(v) ? stand_in(v.spec()) : v);
   PauseGrad pause;

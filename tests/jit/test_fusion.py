@@ -608,3 +608,22 @@ def test_parts_that_overlap_are_added() -> None:
     assert kinds(check_bits(step, x)).count("Fill") == 2
     across = gradient_of(lambda x: (x[0] * 2).sum() + (x[:, 1] * 3).sum())
     assert kinds(check_bits(across, x)).count("Fill") == 2
+
+
+def test_more_programs_than_are_kept() -> None:
+    """What was forgotten is parsed again."""
+    x = mge.tensor(np.float32([0.5, 2.0]))
+
+    def run(number: int) -> np.ndarray:
+        steps, value = [], "x0"
+        for bit in range(11):
+            steps.append(f"t{bit} = {'MUL' if number >> bit & 1 else 'ADD'}({value}, x0)")
+            value = f"t{bit}"
+        program = f"float32 x0: {'; '.join(steps)} -> t10"
+        return apply(builtin.FusedElementwise(program=program), x)[0].numpy()
+
+    first = run(0)
+    np.testing.assert_array_equal(first, np.float32([6.0, 24.0]))
+    for number in range(1, 1100):
+        run(number)
+    np.testing.assert_array_equal(run(0), first)

@@ -100,6 +100,28 @@ def test_products_of_many_sizes(sizes: tuple[int, int, int], dtype: str) -> None
             np.testing.assert_allclose(got, exact, rtol=0, atol=tolerance * k**0.5 * 4)
 
 
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_columns_are_convolved_as_rows(groups: int) -> None:
+    """Images of one pixel across give what their transposes give, and so do the gradients."""
+    x, w = normal(2, 6, 40, 1), normal(12, 6 // groups, 5, 1)
+    w = F.reshape(w, (groups, 12 // groups, 6 // groups, 5, 1)) if groups > 1 else w
+    options = [{"stride": (2, 1), "padding": (3, 0)}, {"stride": (1, 2), "dilation": (2, 1)}]
+    for o in options:
+        turned = {k: v[::-1] for k, v in o.items()}
+        found = []
+        for flip, kwargs in ((False, o), (True, turned)):
+            a, b = (F.swapaxes(t, -1, -2) if flip else t for t in (x, w))
+            a, b = a * 1, b * 1
+            with GradManager().attach([a, b]) as gm:
+                y = F.conv2d(a, b, groups=groups, **kwargs)
+                gm.backward(y, F.ones_like(y))
+            found.append(
+                [float64(F.swapaxes(t, -1, -2) if flip else t) for t in (y, a.grad, b.grad)]
+            )
+        for got, want in zip(*found, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
 # ---- accuracy ------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@
 
 #include "core/graph/liveness.h"
 #include "core/graph/pass.h"
-#include "core/ops/elementwise/elementwise.h"
+#include "core/ops/elementwise/rules.h"
 #include "core/ops/fused/fused.h"
 
 namespace mge {
@@ -29,25 +29,16 @@ bool is_cheap(const Graph::Node& node) {
   return moves_memory && !t.random && !t.by_contents;
 }
 
-// Functions whose arithmetic may take longer than their memory: of 16 million numbers GELU takes 4
-// times as long as a sum, EXP 1.3 times.
-bool is_heavy(ElementMode mode) {
-  using enum ElementMode;
-  constexpr ElementMode kHeavy[] = {
-      EXP,     EXPM1, LOG,   LOG1P, SIN,       COS,   TAN,       ASIN,     ACOS,       ATAN,
-      SINH,    COSH,  TANH,  ASINH, ACOSH,     ATANH, SIGMOID,   ERF,      ERFC,       ERFINV,
-      ERFCINV, POW,   ATAN2, GELU,  GELU_GRAD, SILU,  SILU_GRAD, SOFTPLUS, LOGSIGMOID, LOG_SUM_EXP};
-  return std::find(std::begin(kHeavy), std::end(kHeavy), mode) != std::end(kHeavy);
-}
 // Heavy functions that a node computes of each element.
 int heavy_steps(const Graph::Node& node) {
   if (node.op->type == &op_type<Elemwise>()) {
-    return is_heavy(detail::attrs<Elemwise>(*node.op).mode);
+    return elemwise_rule(detail::attrs<Elemwise>(*node.op).mode).heavy;
   }
   if (node.op->type != &op_type<FusedElementwise>()) return 0;
-  const auto& steps = program_of(detail::attrs<FusedElementwise>(*node.op)).steps;
+  const auto program = program_of(detail::attrs<FusedElementwise>(*node.op));
+  const auto& steps = program->steps;
   return static_cast<int>(std::count_if(steps.begin(), steps.end(), [](const auto& step) {
-    return !step.converts && is_heavy(step.mode);
+    return !step.converts && elemwise_rule(step.mode).heavy;
   }));
 }
 

@@ -22,6 +22,24 @@ Spec vector_spec(const char* op, std::int64_t num, DType dtype, const Device& de
 // ---- Fill, FillLike
 // -------------------------------------------------------------------------------
 
+namespace {
+
+Spec fill_spec(const Fill& op, const Shape& shape) {
+  for (std::int64_t n : shape) {
+    if (n < 0) fail_value("Fill", "expected sizes >= 0, got shape ", shape);
+  }
+  Spec out(op.dtype, shape);
+  out.device = op.comp_node;
+  return out;
+}
+
+}  // namespace
+
+Specs infer(const Fill& op, const Specs& in) {
+  if (!in.empty()) return {};
+  return {fill_spec(op, op.shape)};
+}
+
 Values execute(const Fill& op, Values& in) {
   Shape shape = op.shape;
   if (!in.empty()) {
@@ -33,18 +51,19 @@ Values execute(const Fill& op, Values& in) {
     shape = Dims::filled(static_cast<int>(v.size()), 0);
     cpu::copy(v.view(), {shape.begin(), DType::int64, v.shape(), row_major(v.shape())});
   }
-  for (std::int64_t n : shape) {
-    if (n < 0) fail_value("Fill", "expected sizes >= 0, got shape ", shape);
-  }
-  Spec spec(op.dtype, shape);
-  spec.device = op.comp_node;
-  return {full(spec, op.value)};
+  return {full(fill_spec(op, shape), op.value)};
 }
 REGISTER_OP(Fill);
 
-Values execute(const FillLike& op, Values& in) {
+Specs infer(const FillLike&, const Specs& in) {
   if (in.size() != 1) fail_type("FillLike", "expected 1 input, got ", in.size());
-  return {full(in[0].spec(), op.value)};
+  return {in[0]};
+}
+
+Values execute(const FillLike& op, Values& in) {
+  Specs specs;
+  for (const Value& v : in) specs.push_back(v.spec());
+  return {full(infer(op, specs)[0], op.value)};
 }
 REGISTER_OP(FillLike);
 

@@ -16,6 +16,8 @@ struct Fill {
       field_list(field("value", &Fill::value), field("dtype", &Fill::dtype),
                  field("comp_node", &Fill::comp_node), field("shape", &Fill::shape));
 };
+// Nothing where an input has the shape: its contents say it.
+Specs infer(const Fill& op, const Specs& in);
 Values execute(const Fill& op, Values& in);
 DECLARE_OP(Fill);
 
@@ -25,6 +27,7 @@ struct FillLike {
   static constexpr OpTraits traits{.name = "FillLike", .differentiable = false, .complex = true};
   static constexpr auto fields = field_list(field("value", &FillLike::value));
 };
+Specs infer(const FillLike& op, const Specs& in);
 Values execute(const FillLike& op, Values& in);
 DECLARE_OP(FillLike);
 

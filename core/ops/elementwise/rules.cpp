@@ -231,6 +231,11 @@ constexpr double kTwoOverRootPi = 1.1283791670955126, kHalfRootPi = 0.8862269254
 // ---- the table
 // -----------------------------------------------------------------------------------------
 
+ElemwiseRule heavy(ElemwiseRule rule) {
+  rule.heavy = true;
+  return rule;
+}
+
 ElemwiseRule make_rule(Mode mode) {
   using enum Takes;
   constexpr Gives same = Gives::same, boolean = Gives::boolean;
@@ -240,19 +245,14 @@ ElemwiseRule make_rule(Mode mode) {
     case Mode::ABS:
       return {1, numbers, same, kInputs, MGE_UNARY(elemwise(Mode::ABS_GRAD, a.in(0), a.dy()))};
     case Mode::ACOS:
-      return {1,
-              floats,
-              same,
-              kInputs,
-              MGE_UNARY(neg(mul(a.dy(), rsqrt(one_minus_square(a.in(0)))))),
-              Amp::high};
+      return heavy({1, floats, same, kInputs,
+                    MGE_UNARY(neg(mul(a.dy(), rsqrt(one_minus_square(a.in(0)))))), Amp::high});
     case Mode::ASIN:
-      return {
-          1,        floats, same, kInputs, MGE_UNARY(mul(a.dy(), rsqrt(one_minus_square(a.in(0))))),
-          Amp::high};
+      return heavy({1, floats, same, kInputs,
+                    MGE_UNARY(mul(a.dy(), rsqrt(one_minus_square(a.in(0))))), Amp::high});
     case Mode::ATAN:
-      return {1,        floats, same, kInputs, MGE_UNARY(div(a.dy(), add(square(a.in(0)), 1.0))),
-              Amp::high};
+      return heavy(
+          {1, floats, same, kInputs, MGE_UNARY(div(a.dy(), add(square(a.in(0)), 1.0))), Amp::high});
     case Mode::CEIL:
       return {1, numbers, same, kNothing, nullptr};
     case Mode::FLOOR:
@@ -262,25 +262,23 @@ ElemwiseRule make_rule(Mode mode) {
     case Mode::SIGN:
       return {1, numbers, same, kNothing, nullptr};
     case Mode::COS:
-      return {1,
-              floats,
-              same,
-              kInputs,
-              MGE_UNARY(neg(mul(a.dy(), elemwise(Mode::SIN, a.in(0))))),
-              Amp::high};
+      return heavy({1, floats, same, kInputs,
+                    MGE_UNARY(neg(mul(a.dy(), elemwise(Mode::SIN, a.in(0))))), Amp::high});
     case Mode::SIN:
-      return {1,        floats, same, kInputs, MGE_UNARY(mul(a.dy(), elemwise(Mode::COS, a.in(0)))),
-              Amp::high};
+      return heavy({1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), elemwise(Mode::COS, a.in(0)))),
+                    Amp::high});
     case Mode::TAN:
-      return {1, floats, same, kOutput, MGE_UNARY(mul(a.dy(), add(square(a.y()), 1.0))), Amp::high};
+      return heavy(
+          {1, floats, same, kOutput, MGE_UNARY(mul(a.dy(), add(square(a.y()), 1.0))), Amp::high});
     case Mode::EXP:
-      return {1, floats, same, kOutput, MGE_UNARY(mul(a.dy(), a.y())), Amp::high};
+      return heavy({1, floats, same, kOutput, MGE_UNARY(mul(a.dy(), a.y())), Amp::high});
     case Mode::EXPM1:
-      return {1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), exp(a.in(0)))), Amp::high};
+      return heavy({1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), exp(a.in(0)))), Amp::high});
     case Mode::LOG:
-      return {1, floats, same, kInputs, MGE_UNARY(div(a.dy(), a.in(0))), Amp::high};
+      return heavy({1, floats, same, kInputs, MGE_UNARY(div(a.dy(), a.in(0))), Amp::high});
     case Mode::LOG1P:
-      return {1, floats, same, kInputs, MGE_UNARY(div(a.dy(), add(a.in(0), 1.0))), Amp::high};
+      return heavy(
+          {1, floats, same, kInputs, MGE_UNARY(div(a.dy(), add(a.in(0), 1.0))), Amp::high});
     case Mode::NEGATE:
       return {1, numbers, same, kNothing, MGE_UNARY(neg(a.dy()))};
     case Mode::SQRT:
@@ -295,59 +293,49 @@ ElemwiseRule make_rule(Mode mode) {
     case Mode::SQUARE:
       return {1, numbers, same, kInputs, MGE_UNARY(mul(a.dy(), scaled(a.in(0), 2)))};
     case Mode::SINH:
-      return {
-          1,        floats, same, kInputs, MGE_UNARY(mul(a.dy(), elemwise(Mode::COSH, a.in(0)))),
-          Amp::high};
+      return heavy({1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), elemwise(Mode::COSH, a.in(0)))),
+                    Amp::high});
     case Mode::COSH:
-      return {
-          1,        floats, same, kInputs, MGE_UNARY(mul(a.dy(), elemwise(Mode::SINH, a.in(0)))),
-          Amp::high};
+      return heavy({1, floats, same, kInputs, MGE_UNARY(mul(a.dy(), elemwise(Mode::SINH, a.in(0)))),
+                    Amp::high});
     case Mode::TANH:
-      return {1, floats, same, kOutput, MGE_UNARY(elemwise(Mode::TANH_GRAD, a.y(), a.dy()))};
+      return heavy({1, floats, same, kOutput, MGE_UNARY(elemwise(Mode::TANH_GRAD, a.y(), a.dy()))});
     case Mode::ASINH:
-      return {
-          1,        floats, same, kInputs, MGE_UNARY(elemwise(Mode::ASINH_GRAD, a.in(0), a.dy())),
-          Amp::high};
+      return heavy({1, floats, same, kInputs,
+                    MGE_UNARY(elemwise(Mode::ASINH_GRAD, a.in(0), a.dy())), Amp::high});
     case Mode::ACOSH:
-      return {
-          1,        floats, same, kInputs, MGE_UNARY(elemwise(Mode::ACOSH_GRAD, a.in(0), a.dy())),
-          Amp::high};
+      return heavy({1, floats, same, kInputs,
+                    MGE_UNARY(elemwise(Mode::ACOSH_GRAD, a.in(0), a.dy())), Amp::high});
     case Mode::ATANH:
-      return {
-          1,        floats, same, kInputs, MGE_UNARY(elemwise(Mode::ATANH_GRAD, a.in(0), a.dy())),
-          Amp::high};
+      return heavy({1, floats, same, kInputs,
+                    MGE_UNARY(elemwise(Mode::ATANH_GRAD, a.in(0), a.dy())), Amp::high});
     case Mode::ERF:
-      return {1, floats, same, kInputs,
-              MGE_UNARY(mul(a.dy(), scaled(gaussian(a.in(0)), kTwoOverRootPi)))};
+      return heavy({1, floats, same, kInputs,
+                    MGE_UNARY(mul(a.dy(), scaled(gaussian(a.in(0)), kTwoOverRootPi)))});
     case Mode::ERFC:
-      return {1, floats, same, kInputs,
-              MGE_UNARY(mul(a.dy(), scaled(gaussian(a.in(0)), -kTwoOverRootPi)))};
+      return heavy({1, floats, same, kInputs,
+                    MGE_UNARY(mul(a.dy(), scaled(gaussian(a.in(0)), -kTwoOverRootPi)))});
     case Mode::ERFINV:
-      return {1, floats, same, kOutput,
-              MGE_UNARY(mul(a.dy(), scaled(exp(square(a.y())), kHalfRootPi)))};
+      return heavy({1, floats, same, kOutput,
+                    MGE_UNARY(mul(a.dy(), scaled(exp(square(a.y())), kHalfRootPi)))});
     case Mode::ERFCINV:
-      return {1, floats, same, kOutput,
-              MGE_UNARY(mul(a.dy(), scaled(exp(square(a.y())), -kHalfRootPi)))};
+      return heavy({1, floats, same, kOutput,
+                    MGE_UNARY(mul(a.dy(), scaled(exp(square(a.y())), -kHalfRootPi)))});
     case Mode::SIGMOID:
-      return {1, floats, same, kOutput, MGE_UNARY(elemwise(Mode::SIGMOID_GRAD, a.y(), a.dy()))};
+      return heavy(
+          {1, floats, same, kOutput, MGE_UNARY(elemwise(Mode::SIGMOID_GRAD, a.y(), a.dy()))});
     case Mode::LOGSIGMOID:
-      return {1,
-              floats,
-              same,
-              kInputs,
-              MGE_UNARY(elemwise(Mode::SOFTPLUS_GRAD, neg(a.in(0)), a.dy())),
-              Amp::high};
+      return heavy({1, floats, same, kInputs,
+                    MGE_UNARY(elemwise(Mode::SOFTPLUS_GRAD, neg(a.in(0)), a.dy())), Amp::high});
     case Mode::SOFTPLUS:
-      return {1,
-              floats,
-              same,
-              kInputs,
-              MGE_UNARY(elemwise(Mode::SOFTPLUS_GRAD, a.in(0), a.dy())),
-              Amp::high};
+      return heavy({1, floats, same, kInputs,
+                    MGE_UNARY(elemwise(Mode::SOFTPLUS_GRAD, a.in(0), a.dy())), Amp::high});
     case Mode::SILU:
-      return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::SILU_GRAD, a.in(0), a.dy()))};
+      return heavy(
+          {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::SILU_GRAD, a.in(0), a.dy()))});
     case Mode::GELU:
-      return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::GELU_GRAD, a.in(0), a.dy()))};
+      return heavy(
+          {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::GELU_GRAD, a.in(0), a.dy()))});
     case Mode::RELU6:
       return {1, numbers, same, kInputs, MGE_UNARY(elemwise(Mode::RELU6_GRAD, a.in(0), a.dy()))};
     case Mode::HSIGMOID:
@@ -381,15 +369,15 @@ ElemwiseRule make_rule(Mode mode) {
     case Mode::MOD:
       return {2, numbers, same, kInputs, grad_mod};
     case Mode::POW:
-      return {2, floats, same, kInputs, grad_pow, Amp::high};
+      return heavy({2, floats, same, kInputs, grad_pow, Amp::high});
     case Mode::MAX:
       return {2, numbers, same, kInputs, grad_extreme<true>};
     case Mode::MIN:
       return {2, numbers, same, kInputs, grad_extreme<false>};
     case Mode::ATAN2:
-      return {2, floats, same, kInputs, grad_atan2, Amp::high};
+      return heavy({2, floats, same, kInputs, grad_atan2, Amp::high});
     case Mode::LOG_SUM_EXP:
-      return {2, floats, same, kInputs, grad_log_sum_exp, Amp::high};
+      return heavy({2, floats, same, kInputs, grad_log_sum_exp, Amp::high});
     case Mode::SWITCH_GT0:
       return {2, numbers, same, {1, 0}, MGE_STEP(SWITCH_GT0)};
     case Mode::PRELU:
@@ -442,9 +430,9 @@ ElemwiseRule make_rule(Mode mode) {
           MGE_SLOPE(SOFTPLUS_GRAD, elemwise(Mode::SIGMOID_GRAD, elemwise(Mode::SIGMOID, a.in(0)),
                                             both_upstreams(a)))};
     case Mode::SILU_GRAD:
-      return {2, floats, same, kInputs, MGE_SLOPE(SILU_GRAD, slope_of_silu_grad(a))};
+      return heavy({2, floats, same, kInputs, MGE_SLOPE(SILU_GRAD, slope_of_silu_grad(a))});
     case Mode::GELU_GRAD:
-      return {2, floats, same, kInputs, MGE_SLOPE(GELU_GRAD, slope_of_gelu_grad(a))};
+      return heavy({2, floats, same, kInputs, MGE_SLOPE(GELU_GRAD, slope_of_gelu_grad(a))});
     case Mode::FAST_TANH_GRAD:
       return {2, floats, same, kInputs, MGE_SLOPE(FAST_TANH_GRAD, slope_of_fast_tanh_grad(a))};
     case Mode::H_SWISH_GRAD:

@@ -1,5 +1,6 @@
 #include "core/ops/fused/fused.h"
 
+#include <algorithm>
 #include <charconv>
 #include <mutex>
 #include <sstream>
@@ -171,18 +172,34 @@ std::string text_of(const ElementProgram& p) {
   return out.str();
 }
 
-// A process meets few programs, so that all are kept.
-const ElementProgram& program_of(const FusedElementwise& op) {
+// A process meets few programs; one that traces ever new functions forgets the oldest.
+std::shared_ptr<const ElementProgram> program_of(const FusedElementwise& op) {
+  constexpr std::size_t kMostPrograms = 1024;
+  struct Parsed {
+    std::shared_ptr<const ElementProgram> program;
+    std::uint64_t used = 0;
+  };
   static std::mutex lock;
-  static std::unordered_map<std::string, ElementProgram> parsed;
+  static std::unordered_map<std::string, Parsed> parsed;
+  static std::uint64_t clock = 0;
   const std::lock_guard guard(lock);
-  const auto it = parsed.find(op.program);
-  if (it != parsed.end()) return it->second;
-  return parsed.emplace(op.program, Parser(op.program).run()).first->second;
+  auto it = parsed.find(op.program);
+  if (it == parsed.end()) {
+    auto made = std::make_shared<const ElementProgram>(Parser(op.program).run());
+    if (parsed.size() >= kMostPrograms) {
+      parsed.erase(std::min_element(parsed.begin(), parsed.end(), [](const auto& a, const auto& b) {
+        return a.second.used < b.second.used;
+      }));
+    }
+    it = parsed.emplace(op.program, Parsed{std::move(made)}).first;
+  }
+  it->second.used = ++clock;
+  return it->second.program;
 }
 
 Specs infer(const FusedElementwise& op, const Specs& in) {
-  const ElementProgram& p = program_of(op);
+  const auto program = program_of(op);
+  const ElementProgram& p = *program;
   check_inputs(p, in);
   Shape shape = in[0].shape;
   for (std::size_t i = 1; i < in.size(); ++i) {
@@ -198,7 +215,8 @@ Specs infer(const FusedElementwise& op, const Specs& in) {
 }
 
 Values decompose(const FusedElementwise& op, const Values& in) {
-  const ElementProgram& p = program_of(op);
+  const auto program = program_of(op);
+  const ElementProgram& p = *program;
   Values values = in;
   Shape shape = in[0].shape();
   for (const Value& v : in) shape = broadcast(kName, shape, v.shape());

@@ -3,7 +3,7 @@
 namespace mge {
 
 void kernel(const FusedElementwise& op, CpuContext&, Views in, MutViews out) {
-  cpu::run_program(program_of(op), in, out);
+  cpu::run_program(*program_of(op), in, out);
 }
 REGISTER_KERNEL(FusedElementwise, cpu);
 

@@ -1,6 +1,8 @@
 // Chains of elementwise ops as one op, made by the graph compiler (core/graph/passes).
 #pragma once
 
+#include <memory>
+
 #include "core/kernels/cpu/element_program.h"
 #include "core/op/op.h"
 
@@ -21,8 +23,9 @@ Values decompose(const FusedElementwise& op, const Values& in);
 void kernel(const FusedElementwise& op, CpuContext& context, Views in, MutViews out);
 DECLARE_OP(FusedElementwise);
 
-// The text of a program, and the program of a text; that is parsed once.
+// The text of a program, and the program of a text. Those used last are kept, so that a text is
+// parsed once.
 std::string text_of(const cpu::ElementProgram& program);
-const cpu::ElementProgram& program_of(const FusedElementwise& op);
+std::shared_ptr<const cpu::ElementProgram> program_of(const FusedElementwise& op);
 
 }  // namespace mge
