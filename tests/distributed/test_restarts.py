@@ -72,7 +72,7 @@ def start(host: str, rank_start: int, directory: Path, port: int) -> subprocess.
         "import sys, megengine.distributed as dist\n"
         "from tests.distributed import training\n"
         f"run = dist.launcher(training.resumes, n_gpus=1, world_size=2, rank_start={rank_start},\n"
-        f"                    master_ip='10.213.7.1', port={port}, max_restarts=1)\n"
+        f"                    master_ip='10.213.7.1', port={port}, max_restarts=4)\n"
         f"print(run({str(directory)!r}, 200, -1, 'cut'))\n"
     )
     return subprocess.Popen(
