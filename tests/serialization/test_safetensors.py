@@ -123,9 +123,8 @@ def test_a_large_file_is_mapped(tmp_path: pathlib.Path) -> None:
     part = tensor[12345]
     assert part.numpy().sum() == 0
     assert resident() - before < 64 << 20
-    tensor[0] = 1.0
     path.unlink()
-    assert tensor[0].numpy().sum() == size // 4
+    assert tensor[-1].numpy().sum() == 0
 
 
 def resident() -> int:

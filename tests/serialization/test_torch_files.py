@@ -16,6 +16,7 @@ import pytest
 import megengine as mge
 import megengine.module as M
 from megengine.serialization import load_torch
+from megengine.serialization.torch_files import LEGACY_MAGIC
 
 from . import torch_contents
 
@@ -260,6 +261,33 @@ def test_legacy_files_that_are_not_what_they_say() -> None:
     for end in range(0, len(data), 97):
         with pytest.raises((pickle.UnpicklingError, EOFError)):
             loaded(data[:end])
+
+
+def legacy(keys: Any, count: int = 4) -> bytes:
+    """A file of the older format, with one tensor and a list of its storages."""
+    head = [1001, {"little_endian": True}]
+    start = LEGACY_MAGIC + b"".join(pickle.dumps(value, 2) for value in head)
+    pickled = b"\x80\x02" + tensor() + b"."
+    return start + pickled + pickle.dumps(keys, 2) + struct.pack("<Q", count) + FOUR
+
+
+def test_lists_of_storages_that_are_not_what_they_say() -> None:
+    assert loaded(legacy(["0"])).numpy().tolist() == [0, 1, 2, 3]
+    for keys, message in [
+        ("0", "no list of storages"),
+        ([0], "no list of storages"),
+        (["0", int], "no list of storages"),
+        (["1"], "storage '1' is there twice, or no tensor has it"),
+        (["0", "0"], "there twice"),
+        ([], "it lacks storages"),
+    ]:
+        with pytest.raises(pickle.UnpicklingError, match=message):
+            loaded(legacy(keys))
+    for count in (3, 5, 2**63, 2**64 - 1):
+        with pytest.raises(pickle.UnpicklingError, match="not the 4 items"):
+            loaded(legacy(["0"], count))
+    with pytest.raises(pickle.UnpicklingError, match="not the 4 items"):
+        loaded(legacy(["0"])[:-1])
 
 
 def test_damaged_archives_end_in_exceptions() -> None:

@@ -380,7 +380,7 @@ while True:
 
 def test_a_program_that_is_killed_again_and_again_gets_on(tmp_path: pathlib.Path) -> None:
     reached = -1
-    for wait in np.random.default_rng(0).uniform(0.02, 0.1, 4):
+    for wait in np.random.default_rng(0).uniform(0.02, 0.1, 2):
         process = subprocess.Popen(
             [sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True
         )

@@ -76,6 +76,7 @@ def load(f: Any, map_location: MapLocation = None, pickle_module: Any = None) ->
 
     Raises:
         pickle.UnpicklingError: the file is damaged, or holds more than data.
+        ValueError: the same of a safetensors file.
         EOFError: the file ends too early.
         TypeError: ``f`` or ``map_location`` is of another kind.
 

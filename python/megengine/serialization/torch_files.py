@@ -420,7 +420,7 @@ def _load_legacy(memory: FileMemory, location: Callable[[str], str]) -> Any:
     first = _TorchUnpickler(file, memory, lambda key: None, location)
     first.load()
     keys = DataUnpickler(file).load()
-    if not isinstance(keys, list) or set(map(type, keys)) > {str}:
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         damaged("it has no list of storages")
     places: dict[str, tuple[int, int]] = {}
     at = file.tell()
