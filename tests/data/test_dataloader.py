@@ -108,6 +108,7 @@ def test_errors() -> None:
         list(loader)
     for options, error in [
         ({"num_workers": -1}, ValueError),
+        ({"num_workers": 1.5}, TypeError),
         ({"timeout": -1}, ValueError),
         ({"start_method": "thread"}, ValueError),
         ({"sampler": 3}, AssertionError),

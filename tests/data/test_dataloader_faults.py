@@ -213,11 +213,11 @@ def test_what_cannot_be_pickled_needs_fork(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_worker_that_hangs() -> None:
-    iterator = iter(loader_of(at_5(lambda: time.sleep(HANG)), timeout=1))
+    iterator = iter(loader_of(at_5(lambda: time.sleep(HANG)), timeout=2))
     assert [next(iterator).tolist(), next(iterator).tolist()] == [[0, 1], [2, 3]]
     with pytest.raises(
         RuntimeError,
-        match=r"dataloader timeout: DataLoader worker 0 \(pid \d+\) has not answered within 1 s "
+        match=r"dataloader timeout: DataLoader worker 0 \(pid \d+\) has not answered within 2 s "
         r"while it had batch 2, samples \[4, 5\]",
     ):
         next(iterator)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -54,7 +55,8 @@ class DataLoader:
         transform: what is done to each item; nothing by default.
         collator: how items become a batch; :class:`.Collator` by default.
         num_workers: number of processes that make batches; 0 makes them in this process.
-        timeout: seconds to wait for a batch of a worker, 0 for no limit.
+        timeout: seconds to wait for a batch of a worker, 0 for no limit. The start of the worker
+            counts, which takes about a second where it is not forked.
         preload: whether batches come as Tensors instead of arrays.
         parallel_stream: whether each worker reads a :class:`.StreamDataset` by itself. It gives
             each its share with :func:`get_worker_info`. Without it, this process reads the stream,
@@ -64,6 +66,7 @@ class DataLoader:
             nothing has to be pickled.
 
     Raises:
+        TypeError: ``num_workers`` is not an integer.
         ValueError: ``num_workers`` or ``timeout`` is negative, ``start_method`` is unknown.
         AssertionError: dataset and sampler do not match.
         RuntimeError: in an iteration, when a worker ends by itself or is over its time.
@@ -87,6 +90,7 @@ class DataLoader:
         *,
         start_method: str | None = None,
     ):
+        num_workers = operator.index(num_workers)
         if num_workers < 0:
             raise ValueError("num_workers should not be negative")
         if timeout < 0:
