@@ -2,5 +2,7 @@
 
 from __future__ import annotations
 
+from . import vision
 from .meta_transform import PseudoTransform, Transform
-from .vision import *
+from .vision import functional, transform
+from .vision.transform import *

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-from . import functional
+from . import functional, transform
 from .transform import *

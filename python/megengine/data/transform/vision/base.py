@@ -54,10 +54,6 @@ class VisionTransform(Transform):
                 raise NotImplementedError(f"{name} is unsupported data type")
         self.order = order
 
-    def apply_batch(self, inputs: Sequence[Any]) -> Any:
-        """The items of a batch, changed one by one."""
-        return tuple(self.apply(item) for item in inputs)
-
     def apply(self, input: Any) -> Any:
         """The item, changed: a tuple of parts, or the only part itself."""
         parts = input if isinstance(input, tuple) else (input,)
