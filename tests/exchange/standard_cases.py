@@ -61,6 +61,15 @@ def _finite(x: Any) -> Any:
     return out.astype(x.dtype) if isinstance(x, np.ndarray) else out.item()
 
 
+@case("reciprocal")
+def _reciprocal(d: Draw) -> Arguments:
+    """How complex numbers divide by 0 and by extreme numbers is not said."""
+    if d.integer(0, 1):
+        return [d.array(FLOATS)], {}
+    x = d.array(COMPLEX, small=True)
+    return [np.where(x == 0, x.dtype.type(1), x)], {}
+
+
 CASES["expm1"] = Case(lambda d: ([_finite(d.array(INEXACT))], {}))
 
 
