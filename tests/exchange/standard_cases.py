@@ -61,7 +61,7 @@ def _finite(x: Any) -> Any:
     return out.astype(x.dtype) if isinstance(x, np.ndarray) else out.item()
 
 
-@case("reciprocal")
+@case("reciprocal", signs=False)
 def _reciprocal(d: Draw) -> Arguments:
     """How complex numbers divide by 0 and by extreme numbers is not said."""
     if d.integer(0, 1):
