@@ -61,6 +61,12 @@ def _finite(x: Any) -> Any:
     return out.astype(x.dtype) if isinstance(x, np.ndarray) else out.item()
 
 
+@case("log1p")
+def _log1p(d: Draw) -> Arguments:
+    """NumPy's answer is not exact for complex numbers near 0."""
+    return [d.array(COMPLEX, small=True) if d.integer(0, 1) else d.array(FLOATS)], {}
+
+
 @case("reciprocal", signs=False)
 def _reciprocal(d: Draw) -> Arguments:
     """How complex numbers divide by 0 and by extreme numbers is not said."""

@@ -359,6 +359,14 @@ def test_transforms_keep_single_precision_and_share_memory():
         xp.fft.fftfreq(3, dtype=xp.int32)
 
 
+def test_complex_log1p_near_zero():
+    z = np.array([1e-9 + 1e-9j, -1e-12 + 1e-5j, 0.001j, 1e-300 + 0j], "complex128")
+    got = xp.log1p(xp.asarray(z)).numpy()
+    series = z - z**2 / 2 + z**3 / 3 - z**4 / 4 + z**5 / 5
+    np.testing.assert_allclose(got.real, series.real, rtol=1e-8)
+    np.testing.assert_allclose(got.imag, series.imag, rtol=1e-8)
+
+
 def test_errors():
     x = xp.asarray([[1.0, 2.0]])
     with pytest.raises(TypeError, match="exp: expected a dtype of the kinds float, complex"):
