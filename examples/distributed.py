@@ -30,20 +30,20 @@ from megengine.data.dataset import ArrayDataset
 class Net(M.Module):
     """Two convolutions and a layer of scores."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.conv1 = M.Conv2d(1, 16, 3, padding=1)
         self.norm = M.SyncBatchNorm(16)
         self.conv2 = M.Conv2d(16, 32, 3, stride=2, padding=1)
         self.scores = M.Linear(32 * 4 * 4, 10)
 
-    def forward(self, x):
+    def forward(self, x: mge.Tensor) -> mge.Tensor:
         """Scores (N, 10) of images (N, 1, 8, 8)."""
         x = F.relu(self.norm(self.conv1(x)))
         return self.scores(F.relu(self.conv2(x)).flatten(1))
 
 
-def accuracy(net, images, labels):
+def accuracy(net: Net, images: np.ndarray, labels: np.ndarray) -> float:
     """The share of right answers over all processes, each of which looks at its part."""
     part = slice(dist.get_rank(), None, dist.get_world_size())
     net.eval()
@@ -52,7 +52,7 @@ def accuracy(net, images, labels):
     return dist.functional.all_reduce_sum(right.astype("float32")).item() / len(labels)
 
 
-def train(args):
+def train(args: argparse.Namespace) -> float:
     """What each process runs; the accuracy on digits that were kept aside."""
     digits = load_digits()
     images = (digits.images[:, None] / 16).astype("float32")
@@ -87,9 +87,9 @@ def train(args):
     return accuracy(net, images[:aside], labels[:aside])
 
 
-def main():
+def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--ranks", type=int, default=2, help="processes, if not under mpiexec")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--batch", type=int, default=64, help="images of all processes together")

@@ -51,8 +51,8 @@ def _job() -> Job:
     if runtime.current is None:
         _join_started()
     assert runtime.current is not None, (
-        "please call init_process_group first, or start the program with dist.launcher, mpiexec or "
-        "srun"
+        "distributed: please call init_process_group first, or start the program with "
+        "dist.launcher, mpiexec or srun"
     )
     return runtime.current
 
