@@ -11,25 +11,19 @@ CONTRIBUTING.md says how to run it under the sanitizers.
 
 from __future__ import annotations
 
-import argparse
-import faulthandler
 import io
-import json
 import math
-import mmap
-import os
 import random
 import re
-import signal
 import struct
 import sys
-import time
 import zlib
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import fuzzing
 import numpy as np
+from fuzzing import NUMBERS, alter_bytes
 
 import megengine as mge
 import megengine.functional as F
@@ -84,35 +78,6 @@ def seeds() -> list[bytes]:
 
 
 # ---- altering ----------------------------------------------------------------------------------
-
-NUMBERS = [0, 1, 2, 3, 7, 8, 63, 64, 65, 255, 256, 4096, 2**16, 2**31 - 1, 2**31, 2**32, 2**40]
-NUMBERS += [2**62, 2**63 - 1, 2**63, 2**64 - 1]
-
-
-def alter_bytes(data: bytes, rng: random.Random) -> bytes:
-    """Flips, cuts, doubles, inserts and overwrites bytes."""
-    out = bytearray(data)
-    for _ in range(rng.choice([1, 1, 1, 2, 4, 16])):
-        if not out:
-            break
-        at, kind = rng.randrange(len(out)), rng.randrange(7)
-        end = min(len(out), at + rng.choice([1, 2, 4, 8, 64]))
-        if kind == 0:
-            out[at] ^= 1 << rng.randrange(8)
-        elif kind == 1:
-            out[at] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
-        elif kind == 2:
-            del out[at:end]
-        elif kind == 3:
-            out[at:at] = out[at:end]
-        elif kind == 4:
-            out[at:at] = rng.randbytes(end - at)
-        elif kind == 5:
-            number = struct.pack("<Q", rng.choice(NUMBERS))[: rng.choice([1, 2, 4, 8])]
-            out[at : at + len(number)] = number
-        else:
-            del out[at:]
-    return bytes(out)
 
 
 def parts(data: bytes) -> tuple[bytes, bytes]:
@@ -318,29 +283,9 @@ def ones(dtype: np.dtype[Any], shape: tuple[int, ...], more: int) -> np.ndarray[
     return np.ones((shape[0] + more, *shape[1:]) if shape else (), dtype)
 
 
-def work(
-    files: list[bytes], seed: int, begin: int, end: int, place: mmap.mmap, slot: int
-) -> Counter[str]:
-    """Tries cases begin ... end - 1; the number of each stands in shared memory while it runs."""
-    counts: Counter[str] = Counter()
-    for number in range(begin, end):
-        struct.pack_into("<q", place, 8 * slot, number)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
-        counts[attempt(case(files, seed, number))] += 1
-    signal.setitimer(signal.ITIMER_PROF, 0)
-    return counts
-
-
 def main() -> None:
-    """Tries many cases in child processes, a batch each."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=10_000)
-    parser.add_argument("--first", type=int, default=0, help="number of the first case")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=2000, help="cases of one child process")
-    parser.add_argument("--only", type=int, help="the number of one case, tried in this process")
-    options = parser.parse_args()
+    """Tries many cases in child processes, or one in this."""
+    options = fuzzing.arguments(__doc__)
     mge.device.set_num_threads(1)
     files = seeds()
     if options.only is not None:
@@ -349,56 +294,9 @@ def main() -> None:
         sys.stdout.flush()
         sys.stdout.write(attempt(data) + "\n")
         return
-    sys.exit(run(files, options))
-
-
-def run(files: list[bytes], options: argparse.Namespace) -> int:
-    """Keeps child processes busy; returns 1 where one of them failed."""
-    place = mmap.mmap(-1, 8 * options.jobs)
-    totals: Counter[str] = Counter()
-    running: dict[int, tuple[int, int, int]] = {}  # pid: slot, pipe, end
-    failures, start, done = 0, time.monotonic(), 0
-    last = options.first + options.cases
-    begins = range(options.first, last, options.batch)
-    pending = [(begin, min(begin + options.batch, last)) for begin in begins]
-    while pending or running:
-        free = [s for s in range(options.jobs) if s not in [r[0] for r in running.values()]]
-        while pending and free:
-            (begin, end), slot = pending.pop(0), free.pop()
-            reading, writing = os.pipe()
-            pid = os.fork()
-            if pid == 0:
-                faulthandler.enable()
-                counts = work(files, options.seed, begin, end, place, slot)
-                os.write(writing, json.dumps(counts).encode())
-                os._exit(0)
-            os.close(writing)
-            running[pid] = (slot, reading, end)
-        pid, status = os.wait()
-        slot, reading, end = running.pop(pid)
-        text = os.read(reading, 1 << 16).decode()
-        os.close(reading)
-        if status or not text:
-            failures += 1
-            (number,) = struct.unpack_from("<q", place, 8 * slot)
-            sys.stdout.write(
-                f"FAILED with status {status}: --seed {options.seed} --only {number}\n"
-            )
-            if number + 1 < end:  # the rest of its batch
-                pending.append((number + 1, end))
-            continue
-        for key, count in json.loads(text).items():
-            totals[key] += count
-            done += count
-        sys.stdout.write(
-            f"{done} cases, {done / (time.monotonic() - start):.0f} a second, {failures} failures\n"
-        )
-        sys.stdout.flush()
-        if failures > 20:
-            break
-    for key, count in totals.most_common():
-        sys.stdout.write(f"{count:10d} {key}\n")
-    return 1 if failures else 0
+    sys.exit(
+        fuzzing.run(options, lambda number: attempt(case(files, options.seed, number)), SECONDS)
+    )
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ....serialization import load
-from .meta_vision import VisionDataset
-from .utils import _default_dataset_root, load_raw_data_from_url, untargz
+from .meta_vision import ArraysOfFiles
+from .utils import load_raw_data_from_url, untargz
 
 __all__ = ["CIFAR10", "CIFAR100"]
 
 
-class CIFAR10(VisionDataset):
+class CIFAR10(ArraysOfFiles):
     """CIFAR-10: 50000 images to learn from, and 10000 to test, of ten classes.
 
     An item is ``(image, label)``: uint8 of shape (32, 32, 3) in the order blue, green, red, and an
@@ -55,10 +55,9 @@ class CIFAR10(VisionDataset):
         download: bool = True,
         timeout: int = 500,
     ) -> None:
-        super().__init__(root or self._default_root, order=("image", "image_category"))
+        super().__init__(root)
         self.timeout = timeout
         self.train = train
-        self.arrays: tuple[Any, ...] = ()
         self.target_file = os.path.join(self.root, self.raw_file_dir)
         if not os.path.exists(self.target_file):
             if not download:
@@ -67,16 +66,6 @@ class CIFAR10(VisionDataset):
                 )
             self.download()
         self.process()
-
-    def __getitem__(self, index: Any) -> tuple[Any, ...]:
-        return tuple(array[index] for array in self.arrays)
-
-    def __len__(self) -> int:
-        return len(self.arrays[0])
-
-    @property
-    def _default_root(self) -> str:
-        return os.path.join(_default_dataset_root(), self.__class__.__name__)
 
     @property
     def meta(self) -> Any:

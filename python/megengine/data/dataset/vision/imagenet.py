@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from ....utils.archive import extract
 from .folder import ImageFolder
-from .utils import _default_dataset_root, calculate_md5
+from .utils import calculate_md5
 
 __all__ = ["ImageNet"]
 
@@ -68,10 +68,6 @@ class ImageNet(ImageFolder):
             else:
                 self._prepare_val()
         super().__init__(self.target_folder, **kwargs)
-
-    @property
-    def _default_root(self) -> str:
-        return os.path.join(_default_dataset_root(), self.__class__.__name__)
 
     @property
     def valid_ground_truth(self) -> list[int]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..meta_dataset import Dataset
+from .utils import _default_dataset_root
 
 __all__ = ["VisionDataset"]
 
@@ -56,3 +57,22 @@ class VisionDataset(Dataset):
 
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} does not define __len__()")
+
+    @property
+    def _default_root(self) -> str:
+        """Where downloads go without a ``root``."""
+        return os.path.join(_default_dataset_root(), type(self).__name__)
+
+
+class ArraysOfFiles(VisionDataset):
+    """Base of datasets of images and their classes that are read whole, into ``arrays``."""
+
+    def __init__(self, root: str | None) -> None:
+        super().__init__(root or self._default_root, order=("image", "image_category"))
+        self.arrays: tuple[Any, ...] = ()
+
+    def __getitem__(self, index: Any) -> tuple[Any, ...]:
+        return tuple(array[index] for array in self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])

@@ -6,19 +6,19 @@ import gzip
 import os
 import struct
 import zlib
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from .meta_vision import VisionDataset
-from .utils import _default_dataset_root, load_raw_data_from_url
+from .meta_vision import ArraysOfFiles
+from .utils import load_raw_data_from_url
 
 __all__ = ["MNIST", "parse_idx1", "parse_idx3"]
 
 _IMAGES, _LABELS = 2051, 2049  # the files begin with these numbers
 
 
-class MNIST(VisionDataset):
+class MNIST(ArraysOfFiles):
     """The MNIST database of handwritten digits: 60000 images to learn from, and 10000 to test.
 
     An item is ``(image, label)``: uint8 of shape (28, 28, 1), and an int32 from 0 to 9. The files
@@ -52,8 +52,7 @@ class MNIST(VisionDataset):
     ]
 
     def __init__(self, root: str | None = None, train: bool = True, download: bool = True) -> None:
-        super().__init__(root or self._default_root, order=("image", "image_category"))
-        self.arrays: tuple[Any, ...] = ()
+        super().__init__(root)
         self._meta_data: dict[str, dict[str, int]] = {}
         if download:
             self.download()
@@ -65,16 +64,6 @@ class MNIST(VisionDataset):
                 f"{', '.join(self.raw_file_name)} in {self.root}"
             )
         self.process(train)
-
-    def __getitem__(self, index: Any) -> tuple[Any, ...]:
-        return tuple(array[index] for array in self.arrays)
-
-    def __len__(self) -> int:
-        return len(self.arrays[0])
-
-    @property
-    def _default_root(self) -> str:
-        return os.path.join(_default_dataset_root(), self.__class__.__name__)
 
     @property
     def meta(self) -> dict[str, dict[str, int]]:
