@@ -13,6 +13,7 @@ import megengine as mge
 import megengine.distributed as dist
 import megengine.distributed.functional as DF
 from megengine.autodiff import Function, GradManager
+from megengine.distributed import collective
 
 Arrays = list[np.ndarray[Any, Any]]
 CHECKS: dict[str, Callable[[], None]] = {}
@@ -106,10 +107,27 @@ def agrees(got: Any, want: Any, dtype: str, what: str) -> None:
 
 
 @check
+def values_longer_than_a_piece() -> None:
+    whole, piece = collective._WHOLE, collective._PIECE
+    collective._WHOLE, collective._PIECE = 4096, 1024
+    try:
+        for dtype, size in {"float32": 1025, "float64": 5001, "int8": 9999, "int32": 1024}.items():
+            everyone = [tensor(a, dtype).numpy() for a in inputs((size,), dtype)]
+            x = tensor(everyone[dist.get_rank()], dtype)
+            want = np.sum(everyone, axis=0, dtype="float64")
+            np.testing.assert_allclose(DF.all_reduce_sum(x).numpy(), want, rtol=1e-6, atol=1e-6)
+            largest = np.max(everyone, axis=0)
+            np.testing.assert_array_equal(DF.all_reduce_max(x).numpy(), largest)
+    finally:
+        collective._WHOLE, collective._PIECE = whole, piece
+
+
+@check
 def values_in_every_dtype() -> None:
     rank = dist.get_rank()
     floats = ("float32", "float16", "bfloat16", "float64")
-    others = ("int8", "uint8", "int16", "uint16", "int32", "int64", "bool", "complex64")
+    others = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+    others += ("bool", "complex64")
     for dtype in floats + others:
         for name, options in CASES:
             if (dtype == "bool" and "sum" in name) or (

@@ -7,6 +7,7 @@ Tensors itself.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -168,6 +169,10 @@ def _rounded(call: str, total: Tensor, dtype: np.dtype[Any]) -> Tensor:
     return total.astype(dtype)
 
 
+# Values that leave the caches are added up piece by piece, two of them under way: what MPI passes
+# on in between stays there.
+_WHOLE, _PIECE = 32 << 20, 4 << 20
+
 _MPI_NAMES = {
     "float32": "FLOAT",
     "float64": "DOUBLE",
@@ -191,13 +196,19 @@ def all_reduce(c: Communicator, call: str, x: Tensor, how: str) -> Tensor:
     inp = x.astype(work) if work != x.dtype.name else x
     out, memory = fresh(x.shape, work, x.device)
     operation = _operation(c.job, how, memory.dtype)
-    if x.size:
-        request = c.comm.Iallreduce(
-            numbers(c.job, contents(inp)), numbers(c.job, memory), operation
-        )
-        _finish(c, request, call, memory.nbytes)
-    else:
-        c.job.leave_call()
+    source, target = contents(inp).reshape(-1), memory.reshape(-1)
+    length = _PIECE if memory.nbytes > _WHOLE else memory.nbytes
+    length = max(1, length // target.itemsize)
+    under_way: deque[Any] = deque()
+    for begin in range(0, x.size, length):
+        part = slice(begin, begin + length)
+        into = numbers(c.job, target[part])
+        under_way.append(c.comm.Iallreduce(numbers(c.job, source[part]), into, operation))
+        if len(under_way) == 2:
+            c.job.wait(under_way.popleft(), call, c.ranks, _PIECE)
+    for request in under_way:
+        c.job.wait(request, call, c.ranks, memory.nbytes)
+    c.job.leave_call()
     return _rounded(call, out, x.dtype)
 
 
