@@ -311,7 +311,8 @@ def test_the_iterator_belongs_to_its_process() -> None:
 # The process that iterates
 
 
-def run(body: str, prefix: Sequence[str] = (), **options: Any) -> subprocess.Popen[str]:
+@contextlib.contextmanager
+def run(body: str, prefix: Sequence[str] = (), **options: Any) -> Iterator[subprocess.Popen[str]]:
     """A program with a loader; ready() of it prints the pids of its workers."""
     program = f"""
         import os, signal, sys, time
@@ -327,9 +328,11 @@ def run(body: str, prefix: Sequence[str] = (), **options: Any) -> subprocess.Pop
             print(*children(), flush=True)
 
         if __name__ == "__main__":
+            # Whoever started the tests may have had them ignore it.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 {textwrap.indent(textwrap.dedent(body), " " * 12)}
     """
-    return subprocess.Popen(
+    with subprocess.Popen(
         [*prefix, sys.executable, "-c", textwrap.dedent(program)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -337,7 +340,11 @@ def run(body: str, prefix: Sequence[str] = (), **options: Any) -> subprocess.Pop
         stderr=subprocess.PIPE,
         text=True,
         **options,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:

@@ -20,6 +20,7 @@ import pytest
 import megengine as mge
 import megengine.module as M
 import megengine.optimizer as optim
+from megengine.amp import GradScaler
 from megengine.utils import checkpoint as checkpoint_module
 from megengine.utils.checkpoint import Checkpointer, CheckpointError
 
@@ -79,6 +80,7 @@ def test_every_kind_of_part(tmp_path: pathlib.Path) -> None:
             "model": net,
             "optimizer": optimizer,
             "scheduler": optim.MultiStepLR(optimizer, [1, 2]),
+            "scaler": GradScaler(init_scale=16.0, growth_interval=2),
             "counter": Counter(),
             "numpy": np.random.default_rng(1),
             "legacy": np.random.RandomState(1),
@@ -100,6 +102,7 @@ def test_every_kind_of_part(tmp_path: pathlib.Path) -> None:
     one, other = parts(), parts()
     one["scheduler"].step()
     one["counter"].count = 5
+    one["scaler"].update(new_scale=64.0)
     draws(one)
     with Checkpointer(tmp_path, **one) as checkpointer:
         path = checkpointer.save(np.int64(7), loss=np.float32(0.5), best={"epoch": 3})
@@ -111,6 +114,8 @@ def test_every_kind_of_part(tmp_path: pathlib.Path) -> None:
         assert found.extra == {"loss": np.float32(0.5), "best": {"epoch": 3}}
     assert draws(other) == want
     assert other["counter"].count == 5
+    assert other["scaler"].state_dict() == one["scaler"].state_dict()
+    assert other["scaler"].scale_factor == 64.0
     assert other["scheduler"].current_epoch == 1
     assert other["optimizer"].param_groups[0]["lr"] == pytest.approx(0.01)
     for name, value in one["model"].state_dict().items():
