@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -273,3 +276,34 @@ def test_errors_name_what_is_wrong(
 ) -> None:
     with pytest.raises(error, match=says):
         call()
+
+
+STEPPING = """
+import numpy as np, megengine as mge, megengine.functional as F
+from megengine.autodiff import GradManager
+mge.device.set_num_threads(1)
+rng = np.random.default_rng(0)
+kept = []
+for c in (4, 8, 16):
+    for size in (16, 8, 4):
+        x = mge.tensor(rng.normal(size=(4, size, size, c)).astype("float32")).transpose(0, 3, 1, 2)
+        w = mge.tensor(rng.normal(size=(2 * c, c, 1, 1)).astype("float32"))
+        gm = GradManager().attach([w])
+        for k in range(30):
+            with gm:
+                y = F.conv2d(x, w, stride=2)
+                gm.backward(y, y * 0 + 1)
+            kept += [bytes(100 + k), [w.grad.numpy()]]
+            w.grad = None
+            if k % 7 == 0:
+                del kept[::2]
+        met = x.numpy()[:, :, ::2, ::2].sum((0, 2, 3))
+        np.testing.assert_allclose(kept[-1][0][:, :, 0, 0], np.tile(met, (2 * c, 1)), rtol=1e-4)
+"""
+
+
+def test_gradients_of_stepping_kernels_stay_in_their_memory() -> None:
+    """oneDNN's own kernel for AVX2 wrote beyond its memory here, which ends in a crash."""
+    env = {**os.environ, "MGE_CPU_ISA": "avx2"}
+    run = subprocess.run([sys.executable, "-c", STEPPING], env=env, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
