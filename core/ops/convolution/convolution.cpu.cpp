@@ -398,16 +398,14 @@ void run_backward_filter(const char* op, const ConvAttrs& attrs, const Value& sr
   if (depthwise_filter(conv, x, d, result.view())) return result.finish();
   if (for_onednn(dtype)) {
     const Prepared src = take_input(src_value, dtype), diff(d, dtype, kChannelsLast);
+    std::optional<Prepared> met;
+    Conv at = conv;
     if (only_steps(conv, out.shape)) {
-      const Prepared met(elements_met(conv, src.view(), d.shape), dtype, kChannelsLast);
-      Conv dense = conv;
-      dense.stride.fill(1);
-      if (cpu::dnn::convolution_backward_filter(op, dense, met.view(), diff.view(),
-                                                result.view())) {
-        return result.finish();
-      }
-    } else if (cpu::dnn::convolution_backward_filter(op, conv, src.view(), diff.view(),
-                                                     result.view())) {
+      met.emplace(elements_met(conv, src.view(), d.shape), dtype, kChannelsLast);
+      at.stride.fill(1);
+    }
+    const View& input = met ? met->view() : src.view();
+    if (cpu::dnn::convolution_backward_filter(op, at, input, diff.view(), result.view())) {
       return result.finish();
     }
   }

@@ -32,6 +32,17 @@ NUMBERS = {"PRELU": {"alpha": 0.25}, "CLIP": {"alpha": -0.5, "beta": 2.0}}
 TOLERANCE = {"float32": (2e-5, 2e-5), "float16": (4e-3, 4e-3), "bfloat16": (3e-2, 3e-2)}
 
 
+def _followed(
+    y: Array, summand: Array, activation: str | None, residual: str, scale: float, shift: float
+) -> Array:
+    """What follows a product, before and after its activation."""
+    if residual == "BEFORE_ACTIVATION":
+        y = y + summand
+    if activation:
+        y = ACTIVATIONS[activation](y) * scale + shift
+    return y + summand if residual == "AFTER_ACTIVATION" else y
+
+
 def _record(kind: str, activation: str | None, bias: bool, residual: str, groups: int) -> Record:
     attributes = {"bias": bias, "residual": residual, "activation": activation}
     attributes |= NUMBERS.get(activation or "", {})
@@ -56,11 +67,7 @@ def _record(kind: str, activation: str | None, bias: bool, residual: str, groups
         y = conv_ref(a[0], a[1], None, (2, 1), (1, 2)) if len(out) == 4 else a[0] @ a[1].T
         if bias:
             y = y + a[2]
-        if residual == "BEFORE_ACTIVATION":
-            y = y + a[-1]
-        if activation:
-            y = ACTIVATIONS[activation](y) * scale + shift
-        return y + a[-1] if residual == "AFTER_ACTIVATION" else y
+        return _followed(y, a[-1], activation, residual, scale, shift)
 
     return Record(
         f"{kind}-{activation}-{groups}-{'bias' if bias else 'plain'}-{residual}",
@@ -91,11 +98,7 @@ def _packed(kernel: int, activation: str | None, bias: bool, residual: str, size
         y = conv_ref(a[0], a[1], None, (1, 1), pad)
         if bias:
             y = y + a[2][:, None, None]
-        if residual == "BEFORE_ACTIVATION":
-            y = y + a[-1]
-        if activation:
-            y = ACTIVATIONS[activation](y) * scale + shift
-        return y + a[-1] if residual == "AFTER_ACTIVATION" else y
+        return _followed(y, a[-1], activation, residual, scale, shift)
 
     return Record(
         f"FusedConvolution-{kernel}-{activation}-{'bias' if bias else 'plain'}-{residual}-{size}",
