@@ -497,13 +497,14 @@ MGE_LANE float erfc(float x) {
 }
 MGE_LANE double erfc(double x) { return std::erfc(x); }
 
+// e^(-x^2 / 2) for |x| <= 15, but for the rounding of x^2.
+MGE_LANE ExpParts normal_exp(float x) { return exp_parts(-0.5f * (x * x)); }
 // erfc(|x| / sqrt(2)) / 2, the share of the normal distribution beyond |x|, for |x| <= 15 (where it
-// vanishes in float). What each step loses to rounding goes into `rest`.
-MGE_LANE ExpParts normal_tail(float x) {
+// vanishes in float), from e = normal_exp(x). What each step loses to rounding goes into `rest`.
+MGE_LANE ExpParts normal_tail(float x, const ExpParts& e) {
   const float z = abs(x);
   // x^2 / 2 in two parts: its rounding error alone would cost seven bits at x = 13.
   const float square = x * x;
-  const ExpParts e = exp_parts(-0.5f * square);
   const float e_rest = fma(-0.5f * fma(x, x, -square), e.mantissa, e.rest);
   const float q = (z - 3.0f) / (z + 3.0f);
   // (1 + 1.5 z) e^(z^2 / 2) erfc(z / sqrt(2)) / 2 for 0 <= z <= 14.5, 2^-31
@@ -523,14 +524,15 @@ MGE_LANE ExpParts normal_tail(float x) {
 MGE_LANE float erf(float x) {
   const float z = abs(x);
   const float bounded = z > 5.0f ? 5.0f : z;
-  const ExpParts tail = normal_tail(bounded * 1.41421356f);
+  const float y = bounded * 1.41421356f;
+  const ExpParts tail = normal_tail(y, normal_exp(y));
   const float far = fma(-2.0f * tail.mantissa, power_of_two(tail.exponent), 1.0f);
   return copysign(z < 0.9f ? fma(z, erf_poly(z * z), z) : far, x);
 }
 // x times the normal distribution function of x.
 MGE_LANE float gelu(float x) {
   const float z = clamp(x, -15.0f, 15.0f);
-  const ExpParts tail = normal_tail(z);
+  const ExpParts tail = normal_tail(z, normal_exp(z));
   // Below 0, x comes in before the power of two: the tail may be subnormal where the result is not.
   const float high = z * tail.mantissa;
   const float below = high + fma(z, tail.rest, fma(z, tail.mantissa, -high));
@@ -547,9 +549,9 @@ MGE_LANE double gelu(double x) {
 // The derivative: the distribution function plus x times the density.
 MGE_LANE float gelu_slope(float x) {
   const float z = clamp(x, -15.0f, 15.0f);
-  const ExpParts tail = normal_tail(z);
+  const ExpParts e = normal_exp(z), tail = normal_tail(z, e);
   const float beyond = scale(tail.mantissa, tail.exponent);
-  const float density = 0.398942280f * exp(-0.5f * z * z);
+  const float density = 0.398942280f * scale(e.mantissa, e.exponent);
   return fma(z, density, x < 0 ? beyond : 1.0f - beyond);
 }
 MGE_LANE double gelu_slope(double x) {
