@@ -307,3 +307,158 @@ def test_gradients_of_stepping_kernels_stay_in_their_memory() -> None:
     env = {**os.environ, "MGE_CPU_ISA": "avx2"}
     run = subprocess.run([sys.executable, "-c", STEPPING], env=env, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
+
+
+# ---- kernels of 3 x 3 ----------------------------------------------------------------------------
+
+# Samples, channels in and out, rows and columns, padding: odd sizes, halves of registers, panels
+# that are not full, samples that are taken in several parts, more padding than the kernel reaches.
+TRANSFORMED = [
+    (2, 16, 16, 14, 14, (1, 1)),
+    (3, 32, 48, 13, 15, (1, 1)),
+    (3, 16, 64, 12, 9, (0, 0)),
+    (3, 48, 16, 9, 12, (2, 0)),
+    (1, 16, 24, 31, 17, (1, 1)),
+    (4, 32, 8, 11, 11, (1, 2)),
+    (2, 16, 16, 9, 8, (4, 3)),
+    (2, 16, 16, 80, 81, (1, 1)),
+    (8, 128, 144, 7, 7, (1, 1)),
+]
+
+
+def correlation(x: Any, w: Any, dy: Any, padding: tuple[int, int]) -> list[Any]:
+    """What a convolution gives, and its gradients, in float64."""
+    x, w, dy = (np.asarray(t, np.float64) for t in (x, w, dy))
+    padded = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding)))
+    rows, columns = dy.shape[2:]
+    y, dx, dw = np.zeros_like(dy), np.zeros_like(padded), np.zeros_like(w)
+    for i in range(3):
+        for j in range(3):
+            at = (slice(None), slice(None), slice(i, i + rows), slice(j, j + columns))
+            y += np.einsum("nchw,oc->nohw", padded[at], w[:, :, i, j], optimize=True)
+            dx[at] += np.einsum("nohw,oc->nchw", dy, w[:, :, i, j], optimize=True)
+            dw[:, :, i, j] = np.einsum("nchw,nohw->oc", padded[at], dy, optimize=True)
+    inside = tuple(slice(p, p + n) for p, n in zip(padding, x.shape[2:], strict=True))
+    return [y, dx[(slice(None), slice(None), *inside)], dw]
+
+
+def convolved(x: Any, w: Any, dy: Any, padding: tuple[int, int], dtype: str = "float32") -> Any:
+    a, b = T(x, dtype=dtype), mge.Parameter(w, dtype=dtype)
+    with GradManager().attach([a, b]) as gm:
+        y = F.conv2d(a, b, padding=padding)
+        gm.backward(y, T(dy, dtype=dtype))
+    return [t.numpy() for t in (y, a.grad, b.grad)]
+
+
+@pytest.mark.parametrize("case", TRANSFORMED)
+def test_kernels_of_3x3_and_their_gradients(case: Any) -> None:
+    """Winograd's transforms keep every digit that sums of so many terms have."""
+    n, channels, out, h, w, padding = case
+    rng = np.random.default_rng(h)
+    x, weight = rng.standard_normal((n, channels, h, w)), rng.standard_normal((out, channels, 3, 3))
+    dy = rng.standard_normal((n, out, h + 2 * padding[0] - 2, w + 2 * padding[1] - 2))
+    x, weight, dy = (t.astype("float32") for t in (x, weight, dy))
+    wanted = correlation(x, weight, dy, padding)
+    terms = (9 * channels, 9 * out, n * h * w)
+    for got, want, count in zip(convolved(x, weight, dy, padding), wanted, terms, strict=True):
+        error = np.abs(got - want)
+        assert np.sqrt((error**2).mean()) < 3e-8 * count
+        assert error.max() < 2e-7 * count
+
+
+def test_transformed_kernels_are_no_less_exact() -> None:
+    """Beside what is summed as the definition says, which kernels with a group axis still are."""
+    rng = np.random.default_rng(2)
+    x, w, dy = (
+        rng.standard_normal(s).astype("float32")
+        for s in ((4, 128, 28, 28), (128, 128, 3, 3), (4, 128, 28, 28))
+    )
+    exact = correlation(x, w, dy, (1, 1))
+    a, b = T(x), mge.Parameter(w[None])
+    with GradManager().attach([a, b]) as gm:
+        y = F.conv2d(a, b, padding=1, groups=1)
+        gm.backward(y, T(dy))
+    direct = [y.numpy(), a.grad.numpy(), b.grad.numpy()[0]]
+    limits = (1.0, 1.0, 2.0)  # sums of the weights' gradients cancel each other
+    for got, plain, want, limit in zip(
+        convolved(x, w, dy, (1, 1)), direct, exact, limits, strict=True
+    ):
+        mine, other = (np.sqrt(((t - want) ** 2).mean()) for t in (got, plain))
+        assert 0 < mine < limit * other
+
+
+def test_3x3_kernels_take_any_layout_and_number_of_threads() -> None:
+    rng = np.random.default_rng(3)
+    x, w, dy = (
+        rng.standard_normal(s).astype("float32")
+        for s in ((4, 16, 20, 22), (32, 16, 3, 3), (4, 32, 20, 22))
+    )
+    want = convolved(x, w, dy, (1, 1))
+    before = mge.device.get_num_threads()
+    try:
+        for threads in (1, 3):
+            mge.device.set_num_threads(threads)
+            for got, one in zip(convolved(x, w, dy, (1, 1)), want, strict=True):
+                np.testing.assert_array_equal(got, one)
+    finally:
+        mge.device.set_num_threads(before)
+    # Views whose elements lie elsewhere: columns that are turned, and every second channel.
+    turned, spread = T(x[..., ::-1].copy())[..., ::-1], T(np.repeat(dy, 2, axis=1))[:, ::2]
+    weight = mge.Parameter(w)
+    with GradManager().attach([turned, weight]) as gm:
+        y = F.conv2d(turned, weight, padding=1)
+        gm.backward(y, spread)
+    for got, one in zip((y, turned.grad, weight.grad), want, strict=True):
+        np.testing.assert_array_equal(got.numpy(), one)
+    kernels = T(np.ascontiguousarray(w.transpose(1, 0, 3, 2))).transpose(1, 0, 3, 2)
+    np.testing.assert_allclose(F.conv2d(T(x), kernels, padding=1).numpy(), want[0], atol=1e-4)
+
+
+def test_new_kernels_of_3x3_are_transformed_again() -> None:
+    """A step changes weights in place; what was kept for a second use belongs to the old ones."""
+    rng = np.random.default_rng(4)
+    x, w, dy = (
+        rng.standard_normal(s).astype("float32")
+        for s in ((3, 16, 12, 12), (16, 16, 3, 3), (3, 16, 12, 12))
+    )
+    weight = mge.Parameter(w)
+    for factor in (1.0, -0.5, 3.0):
+        weight[...] = T(w) * factor
+        for _ in range(3):
+            a = T(x)
+            with GradManager().attach([a]) as gm:
+                y = F.conv2d(a, weight, padding=1)
+                gm.backward(y, T(dy))
+            want = correlation(x, w * factor, dy, (1, 1))
+            np.testing.assert_allclose(y.numpy(), want[0], atol=1e-4)
+            np.testing.assert_allclose(a.grad.numpy(), want[1], atol=1e-4)
+
+
+def test_gradients_of_gradients_of_3x3_kernels() -> None:
+    """By a difference along a direction, in float64 beside float32."""
+    rng = np.random.default_rng(5)
+    x, w, dy, v = (
+        rng.standard_normal(s)
+        for s in ((3, 16, 10, 10), (16, 16, 3, 3), (3, 16, 10, 10), (3, 16, 10, 10))
+    )
+
+    def second(dtype: str) -> Any:
+        a, b = T(x, dtype=dtype), T(w, dtype=dtype)
+        with GradManager().attach([b]) as outer:
+            with GradManager().attach([a]) as inner:
+                y = F.conv2d(a, b, padding=1)
+                inner.backward((y * y).sum() + (y * T(dy, dtype=dtype)).sum())
+            outer.backward((a.grad * T(v, dtype=dtype)).sum())
+        return b.grad.numpy()
+
+    want = second("float64")
+    np.testing.assert_allclose(second("float32"), want, atol=2e-6 * np.abs(want).max())
+
+
+def test_what_is_not_finite_reaches_a_tile() -> None:
+    x = np.zeros((4, 16, 12, 12), np.float32)
+    x[1, 3, 6, 6] = np.nan
+    y = F.conv2d(T(x), F.ones((16, 16, 3, 3)), padding=1).numpy().copy()
+    assert np.isnan(y[1, :, 5:8, 5:8]).all()
+    y[1, :, 4:8, 4:8] = 0
+    assert (y == 0).all()

@@ -101,10 +101,12 @@ DType compute_dtype(DType out) {
 }
 // Smaller outputs have too few tiles for weights that are 16/9 as large.
 constexpr std::int64_t kWinogradSide = 7;
+// Filters that are transformed for one use are so for no fewer tiles.
+constexpr std::int64_t kWinogradTiles = 48;
 // Of so many channels, half a register more or less hardly counts.
 constexpr std::int64_t kWideChannels = 112;
 // The layouts of their weights.
-constexpr std::int64_t kWinogradWeights = -1, kPointwiseWeights = -2;
+constexpr std::int64_t kWinogradWeights = -1, kPointwiseWeights = -2, kReversedWeights = -3;
 
 bool for_onednn(DType dtype) { return cpu::dnn::computes(dtype); }
 
@@ -190,66 +192,92 @@ bool try_onednn(const char* op, const Conv& conv, const Value& x, const Prepared
 
 namespace {
 
+// Whether Winograd's way is faster than oneDNN for a convolution of this kernel, from `in` channels
+// to `out`, which gives so many rows and columns.
+bool winograd_fits(const ConvAttrs& attrs, const Spec& weight, std::int64_t in, std::int64_t out,
+                   std::int64_t out_h, std::int64_t out_w) {
+  const Shape& w = weight.shape;
+  return attrs.spatial == 2 && w.size() == 4 && w[2] == 3 && w[3] == 3 &&
+         attrs.mode == ConvMode::CROSS_CORRELATION && weight.dtype == DType::float32 &&
+         weight.strides == row_major(w) && attrs.stride[0] == 1 && attrs.stride[1] == 1 &&
+         attrs.dilate[0] == 1 && attrs.dilate[1] == 1 && in % cpu::kWinogradChannels == 0 &&
+         out % cpu::kWinogradOutChannels == 0 && out_h >= kWinogradSide && out_w >= kWinogradSide;
+}
+bool worth_transforming(std::int64_t batch, std::int64_t out_h, std::int64_t out_w) {
+  return batch * ((out_h + 1) / 2) * ((out_w + 1) / 2) >= kWinogradTiles;
+}
+
+cpu::WinogradLayout winograd_layout(const Shape& x, const Shape& y, std::int64_t pad_h,
+                                    std::int64_t pad_w) {
+  return {.batch = x[0],
+          .channels = x[1],
+          .h = x[2],
+          .w = x[3],
+          .out_channels = y[1],
+          .out_h = y[2],
+          .out_w = y[3],
+          .pad_h = pad_h,
+          .pad_w = pad_w};
+}
+
+// `x` and `out` are channels-last.
+void run_winograd(const View& x, const Value& weight, cpu::WinogradFilters filters,
+                  cpu::KeepWeights keep, const float* bias, const cpu::WinogradLayout& at,
+                  const cpu::dnn::PostOps& post, const MutView& out) {
+  const bool forward = filters == cpu::WinogradFilters::forward;
+  const auto packed = cpu::packed_weights(
+      *weight.impl(), {forward ? kWinogradWeights : kReversedWeights}, keep, [&] {
+        const std::int64_t size = 16 * at.channels * at.out_channels;
+        auto made = std::make_shared<Scratch>(sizeof(float) * static_cast<std::size_t>(size));
+        MGE_DISPATCH(winograd_pack)(static_cast<const float*>(weight.view().data), at.channels,
+                                    at.out_channels, filters, made->as<float>());
+        return made;
+      });
+  MGE_DISPATCH(winograd_convolution)(static_cast<const float*>(x.data), packed->as<float>(), bias,
+                                     static_cast<float*>(out.data), at, post);
+}
+
 // Which of our kernels for weights that stay is faster than oneDNN, if any is.
 enum class Own : std::uint8_t { none, winograd, pointwise };
 
 Own own_kernel(const ConvAttrs& attrs, const Spec& x, const Spec& weight) {
   const Shape& w = weight.shape;
-  if (attrs.spatial != 2 || w.size() != 4 || attrs.mode != ConvMode::CROSS_CORRELATION ||
-      x.dtype != DType::float32 || weight.dtype != DType::float32 ||
-      weight.strides != row_major(w)) {
-    return Own::none;
-  }
-  for (std::size_t i = 0; i < 2; ++i) {
-    if (attrs.stride[i] != 1 || attrs.dilate[i] != 1) return Own::none;
-  }
-  if (w[2] == 3 && w[3] == 3) {
-    const bool fits = w[0] % cpu::kWinogradOutChannels == 0 && w[1] % cpu::kWinogradChannels == 0 &&
-                      x.shape[2] + 2 * attrs.pad[0] >= kWinogradSide + 2 &&
-                      x.shape[3] + 2 * attrs.pad[1] >= kWinogradSide + 2;
-    return fits ? Own::winograd : Own::none;
+  if (x.dtype != DType::float32 || w.size() != 4) return Own::none;
+  if (winograd_fits(attrs, weight, w[1], w[0], x.shape[2] + 2 * attrs.pad[0] - 2,
+                    x.shape[3] + 2 * attrs.pad[1] - 2)) {
+    return Own::winograd;
   }
   // oneDNN computes whole registers, which half of the last one is wasted on.
   const bool halves = cpu::isa() == cpu::Isa::avx512 && w[0] % 16 == 8 && w[0] < kWideChannels;
-  const bool plain = w[2] == 1 && w[3] == 1 && attrs.pad[0] == 0 && attrs.pad[1] == 0;
+  const bool plain = w[2] == 1 && w[3] == 1 && attrs.pad[0] == 0 && attrs.pad[1] == 0 &&
+                     attrs.stride[0] == 1 && attrs.stride[1] == 1 &&
+                     weight.dtype == DType::float32 && weight.strides == row_major(w);
   return plain && halves ? Own::pointwise : Own::none;
 }
 
-void run_own(Own own, const ConvAttrs& attrs, const Values& in, const cpu::dnn::PostOps& post,
-             const MutView& out) {
-  const Prepared src(in[0].view(), DType::float32, kChannelsLast);
+void run_own(Own own, cpu::KeepWeights keep, const ConvAttrs& attrs, const Values& in,
+             const cpu::dnn::PostOps& post, const MutView& out) {
+  Prepared src(in[0].view(), DType::float32, kChannelsLast);
   std::optional<Prepared> bias_copy;
   if (in.size() > 2) bias_copy.emplace(in[2].view(), DType::float32, kRowMajor);
-  const View weight = in[1].view();
-  const std::int64_t channels = weight.shape[1], out_channels = weight.shape[0];
-  const bool winograd = own == Own::winograd;
-  const auto packed = cpu::packed_weights(
-      *in[1].impl(), {winograd ? kWinogradWeights : kPointwiseWeights}, cpu::KeepWeights::at_once,
-      [&] {
-        const std::int64_t size = (winograd ? 16 : 1) * channels * out_channels;
-        auto made = std::make_shared<Scratch>(sizeof(float) * static_cast<std::size_t>(size));
-        (winograd ? MGE_DISPATCH(winograd_pack) : MGE_DISPATCH(pointwise_pack))(
-            static_cast<const float*>(weight.data), channels, out_channels, made->as<float>());
-        return made;
-      });
-  const auto* const x = static_cast<const float*>(src.view().data);
   const auto* const bias = bias_copy ? static_cast<const float*>(bias_copy->view().data) : nullptr;
-  auto* const y = static_cast<float*>(out.data);
-  if (!winograd) {
-    const cpu::PointwiseLayout at{out.size() / out_channels, channels, out_channels};
-    MGE_DISPATCH(pointwise_convolution)(x, packed->as<float>(), bias, y, at, post);
+  if (own == Own::winograd) {
+    run_winograd(src.view(), in[1], cpu::WinogradFilters::forward, keep, bias,
+                 winograd_layout(in[0].shape(), out.shape, attrs.pad[0], attrs.pad[1]), post, out);
+    keep_input(in[0], std::move(src));
     return;
   }
-  const cpu::WinogradLayout at{.batch = out.shape[0],
-                               .channels = channels,
-                               .h = in[0].shape()[2],
-                               .w = in[0].shape()[3],
-                               .out_channels = out_channels,
-                               .out_h = out.shape[2],
-                               .out_w = out.shape[3],
-                               .pad_h = attrs.pad[0],
-                               .pad_w = attrs.pad[1]};
-  MGE_DISPATCH(winograd_convolution)(x, packed->as<float>(), bias, y, at, post);
+  const std::int64_t channels = in[1].shape()[1], out_channels = in[1].shape()[0];
+  const auto packed = cpu::packed_weights(*in[1].impl(), {kPointwiseWeights}, keep, [&] {
+    const std::int64_t size = channels * out_channels;
+    auto made = std::make_shared<Scratch>(sizeof(float) * static_cast<std::size_t>(size));
+    MGE_DISPATCH(pointwise_pack)(static_cast<const float*>(in[1].view().data), channels,
+                                 out_channels, made->as<float>());
+    return made;
+  });
+  MGE_DISPATCH(pointwise_convolution)(static_cast<const float*>(src.view().data),
+                                      packed->as<float>(), bias, static_cast<float*>(out.data),
+                                      {out.size() / out_channels, channels, out_channels}, post);
 }
 
 }  // namespace
@@ -263,7 +291,7 @@ bool run_convolution_with(const char* op, const ConvAttrs& attrs, const Values& 
   if (out.size() == 0 || in[0].size() == 0 || in[1].size() == 0) return false;
   const Own own = own_kernel(attrs, in[0].spec(), in[1].spec());
   if (own != Own::none && is_channels_last(out.shape, out.strides)) {
-    run_own(own, attrs, in, post, out);
+    run_own(own, cpu::KeepWeights::at_once, attrs, in, post, out);
     return true;
   }
   const View w = correlated(in[1].view(), attrs), b = in.size() > 2 ? in[2].view() : View{};
@@ -284,6 +312,11 @@ void run_convolution(const char* op, const ConvAttrs& attrs, const Values& in, c
   const View* bias = in.size() > 2 ? &b : nullptr;
   if (out.size() == 0) return;
   if (x.size() == 0 || in[1].size() == 0) return fill(out, bias);
+  if (own_kernel(attrs, in[0].spec(), in[1].spec()) == Own::winograd &&
+      worth_transforming(out.shape[0], out.shape[2], out.shape[3]) &&
+      is_channels_last(out.shape, out.strides)) {
+    return run_own(Own::winograd, cpu::KeepWeights::from_second, attrs, in, {}, out);
+  }
   const View w = correlated(in[1].view(), attrs);
   const Conv conv = conv_of(attrs, w.shape);
   const DType dtype = compute_dtype(out.dtype);
@@ -342,6 +375,15 @@ void run_backward_data(const char* op, const ConvAttrs& attrs, const Value& weig
   const View d = diff_value.view();
   if (out.size() == 0) return;
   if (d.size() == 0 || weight_value.size() == 0) return fill_zeros(out);
+  if (out.dtype == DType::float32 && is_channels_last(out.shape, out.strides) &&
+      winograd_fits(attrs, weight_value.spec(), d.shape[1], out.shape[1], out.shape[2],
+                    out.shape[3]) &&
+      worth_transforming(out.shape[0], out.shape[2], out.shape[3])) {
+    const Prepared diff(d, DType::float32, kChannelsLast);
+    return run_winograd(
+        diff.view(), weight_value, cpu::WinogradFilters::reversed, cpu::KeepWeights::from_second,
+        nullptr, winograd_layout(d.shape, out.shape, 2 - attrs.pad[0], 2 - attrs.pad[1]), {}, out);
+  }
   const View w = correlated(weight_value.view(), attrs);
   const Conv conv = conv_of(attrs, w.shape);
   const DType dtype = compute_dtype(out.dtype);
@@ -392,6 +434,16 @@ void run_backward_filter(const char* op, const ConvAttrs& attrs, const Value& sr
   const View x = src_value.view(), d = diff_value.view();
   if (out.size() == 0) return;
   if (x.size() == 0 || d.size() == 0) return fill_zeros(out);
+  if (d.dtype == DType::float32 && d.shape[1] % cpu::kWinogradChannels == 0 &&
+      winograd_fits(attrs, Spec(out.dtype, out.shape, out.strides), x.shape[1], d.shape[1],
+                    d.shape[2], d.shape[3]) &&
+      worth_transforming(d.shape[0], d.shape[2], d.shape[3])) {
+    const Prepared src = take_input(src_value, DType::float32), diff(d, d.dtype, kChannelsLast);
+    MGE_DISPATCH(winograd_backward_filter)
+    (static_cast<const float*>(src.view().data), static_cast<const float*>(diff.view().data),
+     static_cast<float*>(out.data), winograd_layout(x.shape, d.shape, attrs.pad[0], attrs.pad[1]));
+    return;
+  }
   const Conv conv = conv_of(attrs, out.shape);
   const DType dtype = compute_dtype(out.dtype);
   Result result(correlated(out, attrs), dtype);

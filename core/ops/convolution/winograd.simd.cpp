@@ -23,30 +23,48 @@ constexpr int64_t kRowPad = kLanes<float>;      // rows are not all at one place
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The filter of one pair of channels: G g G^T.
-void transform_filter(const float* g, double* out) {
-  double rows[4][3];
-  for (int j = 0; j < 3; ++j) {
-    const double a = g[j], b = g[3 + j], c = g[6 + j];
-    rows[0][j] = a;
-    rows[1][j] = (a + b + c) / 2;
-    rows[2][j] = (a - b + c) / 2;
-    rows[3][j] = c;
-  }
-  for (int i = 0; i < 4; ++i) {
-    const double a = rows[i][0], b = rows[i][1], c = rows[i][2];
-    out[4 * i] = a;
-    out[4 * i + 1] = (a + b + c) / 2;
-    out[4 * i + 2] = (a - b + c) / 2;
-    out[4 * i + 3] = c;
-  }
-}
+// Where the 16 pixels of the input that a tile covers are; `zeros` stands for those outside.
+struct Tiling {
+  const WinogradLayout& at;
+  const float* zeros;
+  int64_t tiles_x = ceil_div(at.out_w, 2), tiles_y = ceil_div(at.out_h, 2);
 
-// B^T d B of one tile: `pixel` says where each of its 16 pixels is. The results of a point lie
-// `point` numbers from those of the one before.
-void transform_input(const float* const* pixel, int64_t channels, float* out, int64_t point) {
+  int64_t count() const { return at.batch * tiles_y * tiles_x; }
+  // The sample, and the row and column of the output, at which a tile begins.
+  int64_t sample(int64_t t) const { return t / (tiles_x * tiles_y); }
+  int64_t row(int64_t t) const { return t / tiles_x % tiles_y * 2; }
+  int64_t column(int64_t t) const { return t % tiles_x * 2; }
+
+  std::array<const float*, kPoints> pixels(const float* x, int64_t t) const {
+    const int64_t n = sample(t), top = row(t) - at.pad_h, left = column(t) - at.pad_w;
+    std::array<const float*, kPoints> pixel;
+    for (int64_t i = 0; i < 4; ++i) {
+      const int64_t h = top + i;
+      for (int64_t j = 0; j < 4; ++j) {
+        const int64_t w = left + j;
+        const bool inside = h >= 0 && h < at.h && w >= 0 && w < at.w;
+        pixel[static_cast<std::size_t>(4 * i + j)] =
+            inside ? x + ((n * at.h + h) * at.w + w) * at.channels : zeros;
+      }
+    }
+    return pixel;
+  }
+  // Where the 2 x 2 pixels that it gives are.
+  std::array<const float*, 4> results(const float* y, int64_t t) const {
+    const int64_t h = row(t), w = column(t), step = at.out_channels, below = at.out_w * step;
+    const float* const first = y + ((sample(t) * at.out_h + h) * at.out_w + w) * step;
+    const bool two = w + 1 < at.out_w, rows = h + 1 < at.out_h;
+    return {first, two ? first + step : zeros, rows ? first + below : zeros,
+            two && rows ? first + below + step : zeros};
+  }
+};
+
+// B^T d B of one tile. The results of a point lie `point` numbers from those of the one before, and
+// `step` lies between registers of channels.
+void transform_input(const float* const* pixel, int64_t channels, float* out, int64_t point,
+                     int64_t step) {
   using V = Vec<float>;
-  for (int64_t c = 0; c < channels; c += kLanes<float>) {
+  for (int64_t c = 0; c < channels; c += kLanes<float>, out += step) {
     V d[4][4];
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
@@ -59,7 +77,7 @@ void transform_input(const float* const* pixel, int64_t channels, float* out, in
     }
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
-      float* const to = out + 4 * i * point + c;
+      float* const to = out + 4 * i * point;
       store(to, d[i][0] - d[i][2]);
       store(to + point, d[i][1] + d[i][2]);
       store(to + 2 * point, d[i][2] - d[i][1]);
@@ -108,11 +126,11 @@ void transform_output(const float* m, int64_t point, const float* bias, int64_t 
 }
 
 struct Work {
-  const float *x, *packed, *bias, *zeros;
+  const float *x, *packed, *bias;
   float* y;
   const WinogradLayout& at;
+  const Tiling& tiling;
   const PostOpRun& post;
-  int64_t tiles_x, tiles_y;
 
   int64_t in_row() const { return at.channels + kRowPad; }
   int64_t out_row() const { return at.out_channels + kRowPad; }
@@ -126,39 +144,26 @@ struct Work {
     float* const v = scratch;
     float* const m = v + kPoints * tiles * in_row();
     float* const rows = m + kPoints * tiles * out_row();
-    for (int64_t t = begin; t < end; ++t) gather(t, v + (t - begin) * in_row(), tiles * in_row());
+    for (int64_t t = begin; t < end; ++t) {
+      transform_input(tiling.pixels(x, t).data(), at.channels, v + (t - begin) * in_row(),
+                      tiles * in_row(), kLanes<float>);
+    }
     for (int64_t p = 0; p < kPoints; ++p) {
       packed_product(tiles, at.channels, at.out_channels, v + p * tiles * in_row(), in_row(),
                      packed + p * at.channels * at.out_channels, m + p * tiles * out_row(),
-                     out_row(), {.bias = zeros});
+                     out_row(), {.bias = tiling.zeros});
     }
     for (int64_t t = begin; t < end;) {  // neighbours along a row
-      const int64_t count = std::min(end - t, tiles_x - t % tiles_x);
+      const int64_t count = std::min(end - t, tiling.tiles_x - t % tiling.tiles_x);
       scatter(t, count, m + (t - begin) * out_row(), tiles * out_row(), rows);
       t += count;
     }
   }
 
  private:
-  void gather(int64_t t, float* to, int64_t point) const {
-    const int64_t n = t / (tiles_x * tiles_y);
-    const int64_t top = t / tiles_x % tiles_y * 2 - at.pad_h, left = t % tiles_x * 2 - at.pad_w;
-    std::array<const float*, kPoints> pixel;
-    for (int64_t i = 0; i < 4; ++i) {
-      const int64_t h = top + i;
-      for (int64_t j = 0; j < 4; ++j) {
-        const int64_t w = left + j;
-        const bool inside = h >= 0 && h < at.h && w >= 0 && w < at.w;
-        pixel[static_cast<std::size_t>(4 * i + j)] =
-            inside ? x + ((n * at.h + h) * at.w + w) * at.channels : zeros;
-      }
-    }
-    transform_input(pixel.data(), at.channels, to, point);
-  }
-
   void scatter(int64_t t, int64_t count, const float* m, int64_t point, float* rows) const {
-    const int64_t n = t / (tiles_x * tiles_y), c = at.out_channels;
-    const int64_t h = t / tiles_x % tiles_y * 2, w = t % tiles_x * 2;
+    const int64_t n = tiling.sample(t), h = tiling.row(t), w = tiling.column(t);
+    const int64_t c = at.out_channels;
     const bool two = h + 1 < at.out_h;
     const int64_t width = std::min(2 * count, at.out_w - w);
     float* const to = y + ((n * at.out_h + h) * at.out_w + w) * c;
@@ -175,27 +180,137 @@ struct Work {
   }
 };
 
+// ---- filters ------------------------------------------------------------------------------------
+
+constexpr int64_t kPanel = 4 * kHalfLanes;  // columns, as packed_product has them
+constexpr int64_t kFilterBlock = 8;         // filters that lie side by side, for each of a panel
+
+// G g G^T of a register of filters: taps lie `kPanel` numbers apart, points `point` numbers. In
+// double precision: it is rounded once.
+void transform_filter(const float* taps, float* out, int64_t point) {
+  using V = Vec<double>;
+  const auto get = [](const float* p) {
+    HalfVec v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, V);
+  };
+  const auto put = [](float* p, const V& v) {
+    const HalfVec rounded = __builtin_convertvector(v, HalfVec);
+    __builtin_memcpy(p, &rounded, sizeof rounded);
+  };
+  V rows[4][3];
+#pragma GCC unroll 3
+  for (int j = 0; j < 3; ++j) {
+    const V a = get(taps + j * kPanel), b = get(taps + (3 + j) * kPanel);
+    const V c = get(taps + (6 + j) * kPanel);
+    rows[0][j] = a;
+    rows[1][j] = (a + b + c) / 2;
+    rows[2][j] = (a - b + c) / 2;
+    rows[3][j] = c;
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const V &a = rows[i][0], &b = rows[i][1], &c = rows[i][2];
+    put(out + 4 * i * point, a);
+    put(out + (4 * i + 1) * point, (a + b + c) / 2);
+    put(out + (4 * i + 2) * point, (a - b + c) / 2);
+    put(out + (4 * i + 3) * point, c);
+  }
+}
+
+// G^T u G of a register of filters: the transpose of that.
+void transform_filter_back(const float* u, int64_t point, float* taps) {
+  using V = Vec<float>;
+  V rows[3][4];
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const V a = load(u + j * point), b = load(u + (4 + j) * point);
+    const V c = load(u + (8 + j) * point), d = load(u + (12 + j) * point);
+    rows[0][j] = a + (b + c) / 2;
+    rows[1][j] = (b - c) / 2;
+    rows[2][j] = (b + c) / 2 + d;
+  }
+#pragma GCC unroll 3
+  for (int i = 0; i < 3; ++i) {
+    const V &a = rows[i][0], &b = rows[i][1], &c = rows[i][2], &d = rows[i][3];
+    store(taps + 3 * i * kPanel, a + (b + c) / 2);
+    store(taps + (3 * i + 1) * kPanel, (b - c) / 2);
+    store(taps + (3 * i + 2) * kPanel, (b + c) / 2 + d);
+  }
+}
+
+// ---- the gradient of the filters ----------------------------------------------------------------
+
+// The transpose of the convolution: for each point, transformed tiles of x, transposed, times
+// transformed tiles of dy. Some tiles at a time are transformed by all threads, which then share
+// the products, so that sums have one order for any number of threads.
+
+constexpr int64_t kInPanel = kLanes<float>;  // channels of x side by side; kPanel of dy
+constexpr int kFilterRows = kLanes<float> / 2 > 4 ? kLanes<float> / 2 : 4;  // of a tile of products
+constexpr int64_t kDepth = 128;  // tiles of one panel of dy that stay in the first cache
+constexpr int64_t kFewestBytes = 4 << 20, kMostBytes = 16 << 20;  // of transformed tiles
+
+// A dy A^T of one tile of 2 x 2, to panels of all tiles.
+void transform_diff(const std::array<const float*, 4>& pixel, int64_t channels, float* out,
+                    int64_t tile, int64_t count) {
+  using V = Vec<float>;
+  const int64_t point = channels * count;
+  for (int64_t c = 0; c < channels; c += kLanes<float>) {
+    const int64_t panel = c / kPanel * kPanel, width = std::min(kPanel, channels - panel);
+    float* const to = out + panel * count + tile * width + c % kPanel;
+    const V a = load(pixel[0] + c), b = load(pixel[1] + c);
+    const V d = load(pixel[2] + c), e = load(pixel[3] + c);
+    const V rows[4][2] = {{a, b}, {a + d, b + e}, {a - d, b - e}, {-d, -e}};
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      float* const at = to + 4 * i * point;
+      store(at, rows[i][0]);
+      store(at + point, rows[i][0] + rows[i][1]);
+      store(at + 2 * point, rows[i][0] - rows[i][1]);
+      store(at + 3 * point, -rows[i][1]);
+    }
+  }
+}
+
+// sums (+)= V^T M: a panel of M, whose rows are `width` numbers, and all panels of V.
+void add_products(const float* v, int64_t in, const float* m, int64_t width, int64_t count,
+                  float* sums, int64_t row, bool accumulate) {
+  const Tile<float> run = tiles<float>[kFilterRows - 1][width / kLanes<float> - 1];
+  for (int64_t t = 0; t < count; t += kDepth) {
+    const int64_t depth = std::min(kDepth, count - t);
+    for (int64_t i = 0; i < in; i += kFilterRows) {
+      const float* const a = v + i / kInPanel * kInPanel * count + t * kInPanel + i % kInPanel;
+      run(depth, a, 1, kInPanel, m + t * width, width, sums + i * row, row, accumulate || t > 0);
+    }
+  }
+}
+
 }  // namespace
 
-void winograd_pack(const float* weight, int64_t in, int64_t out, float* packed) {
-  const Scratch scratch(sizeof(float) * static_cast<std::size_t>(kPoints * in * out));
-  float* const plain = scratch.as<float>();  // point, in, out
-  parallel_for(out, 16, [&](int64_t begin, int64_t end) {
-    for (int64_t o = begin; o < end; ++o) {
-      for (int64_t i = 0; i < in; ++i) {
-        double u[kPoints];
-        transform_filter(weight + (o * in + i) * 9, u);
-        for (int64_t p = 0; p < kPoints; ++p) {
-          plain[(p * in + i) * out + o] = static_cast<float>(u[p]);
+void winograd_pack(const float* weight, int64_t in, int64_t out, WinogradFilters filters,
+                   float* packed) {
+  const bool reversed = filters == WinogradFilters::reversed;
+  const int64_t in_step = reversed ? 9 * out : 9, out_step = reversed ? 9 : 9 * in;
+  const int64_t point = in * out, blocks = ceil_div(in, kFilterBlock);
+  parallel_for(ceil_div(out, kPanel) * blocks, 4, [&](int64_t begin, int64_t end) {
+    alignas(kBytes) float taps[kFilterBlock][9][kPanel];
+    for (int64_t job = begin; job < end; ++job) {
+      const int64_t o0 = job / blocks * kPanel, i0 = job % blocks * kFilterBlock;
+      const int64_t width = std::min(kPanel, out - o0), count = std::min(kFilterBlock, in - i0);
+      for (int64_t o = 0; o < width; ++o) {
+        const float* const from = weight + i0 * in_step + (o0 + o) * out_step;
+        for (int64_t i = 0; i < count; ++i) {
+          for (int t = 0; t < 9; ++t) taps[i][t][o] = from[i * in_step + (reversed ? 8 - t : t)];
+        }
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        float* const to = packed + o0 * in + (i0 + i) * width;
+        for (int64_t o = 0; o < width; o += kHalfLanes) {
+          transform_filter(&taps[i][0][o], to + o, point);
         }
       }
     }
   });
-  for (int64_t p = 0; p < kPoints; ++p) {
-    const float* from = plain + p * in * out;
-    pack_columns(in, out, packed + p * in * out,
-                 [&](int64_t i, int64_t o) { return from[i * out + o]; });
-  }
 }
 
 void winograd_convolution(const float* x, const float* packed, const float* bias, float* y,
@@ -203,16 +318,15 @@ void winograd_convolution(const float* x, const float* packed, const float* bias
   const Scratch zeros(sizeof(float) * static_cast<std::size_t>(at.channels + at.out_channels));
   std::fill_n(zeros.as<float>(), at.channels + at.out_channels, 0.f);
   const PostOpRun post(post_ops);
-  const Work work{x,
-                  packed,
-                  bias ? bias : zeros.as<float>() + at.channels,
-                  zeros.as<float>(),
-                  y,
-                  at,
-                  post,
-                  ceil_div(at.out_w, 2),
-                  ceil_div(at.out_h, 2)};
-  const int64_t tiles = at.batch * work.tiles_y * work.tiles_x, threads = num_threads();
+  const Tiling tiling{at, zeros.as<float>()};
+  const Work work{.x = x,
+                  .packed = packed,
+                  .bias = bias ? bias : zeros.as<float>() + at.channels,
+                  .y = y,
+                  .at = at,
+                  .tiling = tiling,
+                  .post = post};
+  const int64_t tiles = tiling.count(), threads = num_threads();
   const int64_t fit = kCacheFloats / (kPoints * (work.in_row() + work.out_row()));
   const int64_t most = std::max(kFewestTiles, fit / kMaxRows * kMaxRows);
   // The same number for each thread.
@@ -224,6 +338,63 @@ void winograd_convolution(const float* x, const float* packed, const float* bias
     float* const mine = scratch.as<float>() + omp_get_thread_num() % threads * need;
     for (int64_t b = begin; b < end; ++b) {
       work.run(tiles * b / blocks, tiles * (b + 1) / blocks, mine);
+    }
+  });
+}
+
+void winograd_backward_filter(const float* x, const float* dy, float* dw,
+                              const WinogradLayout& at) {
+  const int64_t in = at.channels, out = at.out_channels, panels = ceil_div(out, kPanel);
+  const Scratch zeros(sizeof(float) * static_cast<std::size_t>(std::max(in, out)));
+  std::fill_n(zeros.as<float>(), std::max(in, out), 0.f);
+  const Tiling tiling{at, zeros.as<float>()};
+  const int64_t all = tiling.count();
+
+  // Sums are read and written once for so many tiles: these should be the larger part.
+  const auto floats = static_cast<int64_t>(sizeof(float));
+  const int64_t tile_bytes = kPoints * (in + out) * floats, sum_bytes = kPoints * in * out * floats;
+  const int64_t room = std::clamp(2 * sum_bytes, kFewestBytes, kMostBytes);
+  const int64_t most = std::max(kDepth, room / tile_bytes / kDepth * kDepth);
+  const int64_t chunks = ceil_div(all, most), chunk = ceil_div(all, chunks);
+  const Scratch scratch(static_cast<std::size_t>(chunk * tile_bytes + sum_bytes));
+  float* const v = scratch.as<float>();           // point, panel of in, tile, in
+  float* const m = v + kPoints * in * chunk;      // point, panel of out, tile, out
+  float* const sums = m + kPoints * out * chunk;  // point, in, out
+  for (int64_t c = 0; c < chunks; ++c) {
+    const int64_t first = all * c / chunks, count = all * (c + 1) / chunks - first;
+    parallel_for(count, 4, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        transform_input(tiling.pixels(x, first + t).data(), in, v + t * kInPanel, in * count,
+                        kInPanel * count);
+        transform_diff(tiling.results(dy, first + t), out, m, t, count);
+      }
+    });
+    parallel_for(kPoints * panels, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t job = begin; job < end; ++job) {
+        const int64_t p = job / panels, o = job % panels * kPanel;
+        add_products(v + p * in * count, in, m + (p * out + o) * count, std::min(kPanel, out - o),
+                     count, sums + p * in * out + o, out, c > 0);
+      }
+    });
+  }
+
+  const int64_t blocks = ceil_div(in, kFilterBlock);
+  parallel_for(panels * blocks, 4, [&](int64_t begin, int64_t end) {
+    alignas(kBytes) float taps[kFilterBlock][9][kPanel];
+    for (int64_t job = begin; job < end; ++job) {
+      const int64_t o0 = job / blocks * kPanel, i0 = job % blocks * kFilterBlock;
+      const int64_t width = std::min(kPanel, out - o0), height = std::min(kFilterBlock, in - i0);
+      for (int64_t i = 0; i < height; ++i) {
+        for (int64_t o = 0; o < width; o += kLanes<float>) {
+          transform_filter_back(sums + (i0 + i) * out + o0 + o, in * out, &taps[i][0][o]);
+        }
+      }
+      for (int64_t o = 0; o < width; ++o) {
+        float* const to = dw + ((o0 + o) * in + i0) * 9;
+        for (int64_t i = 0; i < height; ++i) {
+          for (int t = 0; t < 9; ++t) to[9 * i + t] = taps[i][t][o];
+        }
+      }
     }
   });
 }
