@@ -1,6 +1,6 @@
-"""Convolutions of other ranks, transposed, local and restricted ones, and windows, through OpenMGE.
+"""Convolutions of 3 x 3 and other ranks, transposed, local and restricted ones, through OpenMGE.
 
-Also padding, pixel shuffle and response normalisation.
+Also windows, padding, pixel shuffle and response normalisation.
 """
 
 from __future__ import annotations
@@ -154,6 +154,30 @@ def conv3d_pointwise() -> Work:
 def conv3d_pointwise_train() -> Work:
     x, w = normal(1, 64, 8, 28, 28), normal(128, 64, 1, 1, 1)
     return backward(lambda: F.conv3d(x, w), [x, w])
+
+
+@workload
+def conv3x3_64_train() -> Work:
+    x, w = features(16, 64, 56, 56), normal(64, 64, 3, 3)
+    return backward(lambda: F.conv2d(x, w, padding=1), [x, w])
+
+
+@workload
+def conv3x3_128_train() -> Work:
+    x, w = features(16, 128, 28, 28), normal(128, 128, 3, 3)
+    return backward(lambda: F.conv2d(x, w, padding=1), [x, w])
+
+
+@workload
+def conv3x3_256_train() -> Work:
+    x, w = features(16, 256, 14, 14), normal(256, 256, 3, 3)
+    return backward(lambda: F.conv2d(x, w, padding=1), [x, w])
+
+
+@workload
+def conv3x3_512_train() -> Work:
+    x, w = features(16, 512, 7, 7), normal(512, 512, 3, 3)
+    return backward(lambda: F.conv2d(x, w, padding=1), [x, w])
 
 
 @workload

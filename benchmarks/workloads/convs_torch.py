@@ -1,7 +1,7 @@
-"""Convolutions of other ranks, transposed, local and restricted ones, and windows, through PyTorch.
+"""Convolutions of 3 x 3 and other ranks, transposed, local and restricted ones, through PyTorch.
 
-Also padding, pixel shuffle and response normalisation. Local and region restricted convolutions are
-written out of PyTorch's functions; it has none.
+Also windows, padding, pixel shuffle and response normalisation. Local and region restricted
+convolutions are written out of PyTorch's functions; it has none.
 """
 
 from __future__ import annotations
@@ -173,6 +173,30 @@ def conv3d_pointwise() -> Work:
 def conv3d_pointwise_train() -> Work:
     x, w = normal(1, 64, 8, 28, 28), normal(128, 64, 1, 1, 1)
     return backward(lambda: F.conv3d(x, w), [x, w])
+
+
+@workload_of_images
+def conv3x3_64_train() -> Work:
+    x, w = images(16, 64, 56, 56), normal(64, 64, 3, 3)
+    return backward(lambda: F.conv2d(x, w, padding=1), [x, w])
+
+
+@workload_of_images
+def conv3x3_128_train() -> Work:
+    x, w = images(16, 128, 28, 28), normal(128, 128, 3, 3)
+    return backward(lambda: F.conv2d(x, w, padding=1), [x, w])
+
+
+@workload_of_images
+def conv3x3_256_train() -> Work:
+    x, w = images(16, 256, 14, 14), normal(256, 256, 3, 3)
+    return backward(lambda: F.conv2d(x, w, padding=1), [x, w])
+
+
+@workload_of_images
+def conv3x3_512_train() -> Work:
+    x, w = images(16, 512, 7, 7), normal(512, 512, 3, 3)
+    return backward(lambda: F.conv2d(x, w, padding=1), [x, w])
 
 
 @workload_of_images
