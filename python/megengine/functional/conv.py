@@ -27,7 +27,7 @@ def _tuple(op: str, name: str, value: Size, n: int) -> tuple[int, ...]:
     if isinstance(value, int):
         return (value,) * n
     try:
-        sizes = tuple(int(v) for v in value)
+        sizes = tuple(map(int, value))
     except TypeError:
         sizes = (int(value),) * n  # type: ignore[call-overload]
     if len(sizes) != n:
