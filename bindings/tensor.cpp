@@ -57,9 +57,9 @@ Py_hash_t hash(PyObject* self) {
   return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(self) >> 4);
 }
 
-// A copy that shares no memory: what the user asked for by constructing from a Tensor.
-Value copied(const Value& v, const Device& device) {
-  Value out = Value::empty(v.dtype(), v.shape(), device);
+// The same elements in memory of their own, which no tape follows: for copy.deepcopy.
+Value copied(const Value& v) {
+  Value out = Value::empty(v.dtype(), v.shape(), v.device());
   if (v.size() > 0) cpu::copy(v.view(), out.mut());
   return out;
 }
@@ -86,8 +86,9 @@ void init(PyTensor* self, nb::object data, nb::object dtype, nb::object device, 
   } else if (is_tensor(data.ptr())) {
     const Value& source = tensor_of(data.ptr()).value;
     const Device place = device.is_none() ? source.device() : device_from_python(device.ptr());
+    // By an op, so that gradients go through it and traced calls see where the elements come from.
     v = want && *want != source.dtype() ? cast(source, *want) : source;
-    v = copied(v, place);
+    v = call(Copy{place}, v);
   } else {
     v = to_value(data.ptr(), want, device_from_python(device.ptr()));
   }
@@ -161,7 +162,7 @@ void bind_tensor(nb::module_& m) {
              return wrapped(on_device(t.value, device_from_python(device.ptr())));
            })
       .def(
-          "_copied", [](PyTensor& t) { return wrapped(copied(t.value, t.value.device())); },
+          "_copied", [](PyTensor& t) { return wrapped(copied(t.value)); },
           "The same contents in memory of their own; not recorded.");
 
   m.def(

@@ -42,7 +42,8 @@ class Tensor(_core.Tensor, ArrayMethodMixin):
     """A multi-dimensional array of one dtype on one device.
 
     Args:
-        data: numbers, nested sequences of them, a NumPy array or a Tensor; it is copied.
+        data: numbers, nested sequences of them, a NumPy array or a Tensor; it is copied. Gradients
+            go through the copy of a Tensor.
         dtype: a NumPy dtype or its name. Without one, float64 data becomes float32 and 64-bit
             integers become int32 (with a warning where one does not fit).
         device: a name such as ``"cpu0"`` or ``"xpux"`` (any); the default device without one.

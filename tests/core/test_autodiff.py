@@ -1,6 +1,8 @@
 """GradManager and Function: recording, accumulation, callbacks, order, several at once."""
 
 import gc
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -238,3 +240,26 @@ def test_nothing_in_forward_of_a_function_is_recorded():
         f = Scaled()
         gm.backward(f(x) + f.inner)
     assert x.grad.item() == 100.0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        mge.Tensor,
+        mge.tensor,
+        mge.Parameter,
+        lambda x: mge.tensor(x, dtype="float32", device="cpu0"),
+        lambda x: mge.Tensor(x, dtype="float64"),
+    ],
+    ids=["Tensor", "tensor", "Parameter", "device", "dtype"],
+)
+def test_a_tensor_made_of_a_tensor_has_its_gradient(make: Callable[[Any], Any]) -> None:
+    x = mge.Parameter([1.0, 2.0])
+    gm = GradManager().attach([x])
+    with gm:
+        y = make(x * 3.0)
+        gm.backward((y * y).sum())
+    np.testing.assert_allclose(x.grad.numpy(), [18.0, 36.0])
+    z = make(x)
+    z[0] = 7.0
+    assert x.numpy().tolist() == [1.0, 2.0]

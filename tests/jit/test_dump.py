@@ -102,6 +102,13 @@ def test_an_input_used_as_a_weight_stays_an_input() -> None:
     np.testing.assert_array_equal(got, np.full((1, 1, 2, 2), 8.0))
 
 
+@pytest.mark.parametrize("make", [mge.Tensor, mge.tensor, mge.Parameter])
+def test_tensors_made_of_tensors_follow_the_input(make: Callable[[Any], Any]) -> None:
+    file, _ = dump(lambda x: make(x * 2.0) + 1.0, normal(2), arg_names=["x"])
+    out = GraphInference(file).run(np.array([10.0, 20.0], "float32"))
+    np.testing.assert_array_equal(next(iter(out.values())), [21.0, 41.0])
+
+
 def test_parameters_are_those_of_the_dump() -> None:
     """Not of the first call, nor of the time when the file is used."""
     net = M.Linear(2, 2)
