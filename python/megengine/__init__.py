@@ -27,6 +27,7 @@ from . import (
     device,
     distributed,
     distributions,
+    dtr,
     functional,
     jit,
     logger,
@@ -77,6 +78,8 @@ __all__ = [
     "data",
     "device",
     "distributed",
+    "distributions",
+    "dtr",
     "enable_debug_log",
     "functional",
     "get_allocated_memory",
@@ -125,7 +128,7 @@ def _full_sync() -> None:
     """Waits for running ops: there are none, since each runs when it is called."""
 
 
-_NOT_YET = frozenset({"distributions", "dtr", "quantization", "traced_module"})
+_NOT_YET = frozenset({"quantization", "traced_module"})
 
 
 def __getattr__(name: str) -> _Any:

@@ -109,6 +109,28 @@ def test_tensors_made_of_tensors_follow_the_input(make: Callable[[Any], Any]) ->
     np.testing.assert_array_equal(next(iter(out.values())), [21.0, 41.0])
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * x.mean().item(),
+        lambda x: x if x.mean() > 0 else -x,
+        lambda x: F.arange(x.mean() + 3),
+        lambda x: F.topk(x, (x.mean() + 2).astype("int32"))[0],
+        lambda x: x[: (x.mean() + 2).astype("int32")],
+    ],
+    ids=["item", "branch", "arange", "topk", "slice"],
+)
+def test_numbers_that_python_reads_are_told_of(function: Callable[[Any], Any]) -> None:
+    with pytest.warns(UserWarning, match=r"trace.dump: .* Python reads numbers .*fixed"):
+        dump(function, normal(4))
+
+
+def test_sizes_and_constants_are_no_reads(recwarn: pytest.WarningsRecorder) -> None:
+    two = T([2.0])
+    dump(lambda x: x * x.shape[0] * two.item() * len(x), normal(4))
+    assert not [w for w in recwarn if "Python reads" in str(w.message)]
+
+
 def test_parameters_are_those_of_the_dump() -> None:
     """Not of the first call, nor of the time when the file is used."""
     net = M.Linear(2, 2)

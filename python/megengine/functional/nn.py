@@ -39,6 +39,9 @@ from .local_conv import local_conv2d, region_restricted_conv
 from .math import normalize, var
 from .matrix import linear
 from .tensor import concat, full, indexing_one_hot, one_hot
+from .vision import cvt_color as cvt_color
+from .vision import interpolate as interpolate
+from .vision import nvof as nvof
 from .vision import remap, warp_affine, warp_perspective
 from .windows import sliding_window, sliding_window_transpose
 
@@ -934,6 +937,7 @@ def _dropout_op(drop_prob: float) -> OpDef:
 # Losses are found here too: F.nn.cross_entropy is what most programs write.
 from .loss import binary_cross_entropy as binary_cross_entropy  # noqa: E402
 from .loss import cross_entropy as cross_entropy  # noqa: E402
+from .loss import ctc_loss as ctc_loss  # noqa: E402
 from .loss import hinge_loss as hinge_loss  # noqa: E402
 from .loss import l1_loss as l1_loss  # noqa: E402
 from .loss import square_loss as square_loss  # noqa: E402

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
@@ -137,6 +138,17 @@ def check_inference(nodes: Iterable[GraphNode]) -> None:
                 f"trace.dump: {kind} drops elements at random, as in training; call eval() on the "
                 "module and call the traced function again"
             )
+
+
+def _warn_of_reads(recording: Recording) -> None:
+    read = recording.read_by_python()
+    if read:
+        warnings.warn(
+            "trace.dump: during the call Python reads numbers that depend on the inputs, with "
+            "numpy(), item(), a branch or a Tensor as a size, and what it does with them is fixed "
+            f"in the file; they are results of {', '.join(read)}",
+            stacklevel=4,
+        )
 
 
 def _named_outputs(result: Any) -> list[str] | None:
@@ -364,6 +376,7 @@ def dump(
         random.set_rng_state(state)
     graph = recording.graph
     check_inference(graph.nodes)
+    _warn_of_reads(recording)
     names = _named_outputs(recording.result)
     inputs = _given(options.arg_names, _argument_names(args, kwargs), "arg_names")
     default = names or _output_names(graph, dict(zip(recording.inputs, inputs, strict=True)))

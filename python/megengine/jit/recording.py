@@ -49,6 +49,23 @@ class Recording:
             self.graph.set_constant(i, tensor)
         return Executable(self.graph, self.inputs)
 
+    def read_by_python(self) -> list[str]:
+        """The ops whose results, which depend on the inputs, Python has seen during the call.
+
+        >>> import megengine as mge
+        >>> from megengine.jit.recording import record
+        >>> record(lambda x: x * x.sum().item(), mge.tensor([1.0])).read_by_python()
+        ["Reduce(mode='SUM', axis=None, keepdim=False)"]
+        """
+        depends = set(self.inputs)
+        makers = {}
+        for node in self.graph.nodes:
+            if depends.intersection(node.inputs):
+                depends.update(node.outputs)
+                makers.update(dict.fromkeys(node.outputs, repr(node.op)))
+        read = [i for i in self.reads if i in depends]
+        return list(dict.fromkeys(makers.get(i, "an input") for i in read))
+
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
     """The Tensors in nested lists, tuples and dicts, in order."""

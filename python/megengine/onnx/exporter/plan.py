@@ -83,18 +83,6 @@ def plan_of(recording: Recording) -> Plan:
     return Plan(nodes, values, list(recording.inputs), list(graph.outputs), tensors)
 
 
-def read_by_python(recording: Recording) -> list[str]:
-    """The ops whose results, which depend on the inputs, Python has seen during the call."""
-    depends = set(recording.inputs)
-    makers = {}
-    for node in recording.graph.nodes:
-        if depends.intersection(node.inputs):
-            depends.update(node.outputs)
-            makers.update(dict.fromkeys(node.outputs, repr(node.op)))
-    read = [i for i in recording.reads if i in depends]
-    return list(dict.fromkeys(makers.get(i, "an input") for i in read))
-
-
 def expanded(plan: Plan, has_rule: Callable[[Node, Plan], bool]) -> Plan:
     """The plan with ops that have no rule replaced by what they are made of, where they say it."""
     plan = plan.without_dead_nodes()

@@ -17,7 +17,6 @@ from .plan import (
     expanded,
     folded,
     plan_of,
-    read_by_python,
     unified,
 )
 from .registry import has_rule
@@ -133,7 +132,7 @@ def plan_for(arguments: Arguments, tensors: Sequence[Tensor]) -> Plan:
 
 
 def _warn_of_reads(recording: Recording) -> None:
-    read = read_by_python(recording)
+    read = recording.read_by_python()
     if read:
         warnings.warn(
             "export: during the call Python reads numbers that depend on the inputs, with numpy(), "
