@@ -5,7 +5,7 @@ from __future__ import annotations
 import megengine.functional as F
 import megengine.module as M
 from benchmarks.workloads import Work, repeat, workload
-from benchmarks.workloads.openmge import integers, normal
+from benchmarks.workloads.openmge import backward, features, integers, normal
 
 
 @workload
@@ -115,6 +115,54 @@ def conv3x3() -> Work:
 def max_pool() -> Work:
     x = normal(16, 64, 112, 112)
     return Work(lambda: F.max_pool2d(x, 3, 2, 1), bytes=5 * 16 * 64 * 112 * 112)
+
+
+@workload
+def max_pool_features() -> Work:
+    x = features(16, 64, 112, 112)
+    return Work(lambda: F.max_pool2d(x, 3, 2, 1), bytes=5 * 16 * 64 * 112 * 112)
+
+
+@workload
+def max_pool_overlapping() -> Work:
+    x = normal(16, 64, 112, 112)
+    return Work(lambda: F.max_pool2d(x, 3, 1, 1), bytes=9 * 16 * 64 * 112 * 112)
+
+
+@workload
+def max_pool_train() -> Work:
+    x = normal(16, 64, 112, 112)
+    return backward(lambda: F.max_pool2d(x, 3, 2, 1), [x])
+
+
+@workload
+def max_pool_features_train() -> Work:
+    x = features(16, 64, 112, 112)
+    return backward(lambda: F.max_pool2d(x, 3, 2, 1), [x])
+
+
+@workload
+def average_pool() -> Work:
+    x = normal(16, 64, 112, 112)
+    return Work(lambda: F.avg_pool2d(x, 3, 2, 1), bytes=5 * 16 * 64 * 112 * 112)
+
+
+@workload
+def average_pool_features() -> Work:
+    x = features(16, 64, 112, 112)
+    return Work(lambda: F.avg_pool2d(x, 3, 2, 1), bytes=5 * 16 * 64 * 112 * 112)
+
+
+@workload
+def average_pool_train() -> Work:
+    x = normal(16, 64, 112, 112)
+    return backward(lambda: F.avg_pool2d(x, 3, 2, 1), [x])
+
+
+@workload
+def average_pool_whole() -> Work:
+    x = normal(16, 256, 56, 56)
+    return Work(lambda: F.adaptive_avg_pool2d(x, 1), bytes=4 * 16 * 256 * 56 * 56)
 
 
 @workload

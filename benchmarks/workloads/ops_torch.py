@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from benchmarks.workloads import Work, repeat, torch_peer, workload
-from benchmarks.workloads.torch_peer import forward, images, workload_of_images
+from benchmarks.workloads.torch_peer import backward, forward, images, workload_of_images
 
 
 @workload
@@ -117,6 +117,54 @@ def conv3x3() -> Work:
 def max_pool() -> Work:
     x = images(16, 64, 112, 112)
     return forward(lambda: F.max_pool2d(x, 3, 2, 1))
+
+
+@workload_of_images
+def max_pool_features() -> Work:
+    x = images(16, 64, 112, 112)
+    return forward(lambda: F.max_pool2d(x, 3, 2, 1))
+
+
+@workload_of_images
+def max_pool_overlapping() -> Work:
+    x = images(16, 64, 112, 112)
+    return forward(lambda: F.max_pool2d(x, 3, 1, 1))
+
+
+@workload_of_images
+def max_pool_train() -> Work:
+    x = images(16, 64, 112, 112)
+    return backward(lambda: F.max_pool2d(x, 3, 2, 1), [x])
+
+
+@workload_of_images
+def max_pool_features_train() -> Work:
+    x = images(16, 64, 112, 112)
+    return backward(lambda: F.max_pool2d(x, 3, 2, 1), [x])
+
+
+@workload_of_images
+def average_pool() -> Work:
+    x = images(16, 64, 112, 112)
+    return forward(lambda: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False))
+
+
+@workload_of_images
+def average_pool_features() -> Work:
+    x = images(16, 64, 112, 112)
+    return forward(lambda: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False))
+
+
+@workload_of_images
+def average_pool_train() -> Work:
+    x = images(16, 64, 112, 112)
+    return backward(lambda: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), [x])
+
+
+@workload_of_images
+def average_pool_whole() -> Work:
+    x = images(16, 256, 56, 56)
+    return forward(lambda: F.adaptive_avg_pool2d(x, 1))
 
 
 @workload_of_images

@@ -28,6 +28,11 @@ inline DType pool_index_dtype(std::int64_t taps) {
 MGE_DECLARE_SIMD(void, max_pool,
                  (DType dtype, const void* x, void* y, void* index, const PoolLayout& at));
 MGE_DECLARE_SIMD(void, average_pool, (DType dtype, const void* x, void* y, const PoolLayout& at));
+// The same, row by row; padding is at most as wide as the image.
+MGE_DECLARE_SIMD(void, max_pool_rows,
+                 (DType dtype, const void* x, void* y, void* index, const PoolLayout& at));
+MGE_DECLARE_SIMD(void, average_pool_rows,
+                 (DType dtype, const void* x, void* y, const PoolLayout& at));
 
 // dx: dy added up at the maximum of each window. An index of an element in the padding is ignored;
 // all are below taps().

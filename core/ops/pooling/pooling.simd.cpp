@@ -1,19 +1,16 @@
-// Many windows are reduced at once, one in each lane: tap by tap (a tap is a position in the
-// window), a loop over the lanes. What the lanes are depends on the layout:
-//
-//   deep    channels-last with many channels: the channels of one output position
-//   flat    no padding: consecutive outputs of an image (or of a plane, in row-major layout), found
-//           through a table of where each one's window starts
-//   strips  padding: the outputs of one output row, some of which a tap may miss
+// Pooling of images with many channels that lie side by side: the channels of an output position
+// are reduced at once, one in each lane, tap by tap (a tap is a position in the window). Rows of
+// other images are reduced in pooling_rows.simd.cpp.
 //
 // Backward passes do scattered additions, one image's block of channels (or one plane) at a time.
 
 #include <algorithm>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "core/kernels/cpu/parallel.h"
-#include "core/ops/pooling/pooling.loops.h"
+#include "core/ops/pooling/pooling_windows.h"
 #include "core/runtime/allocator.h"
 
 namespace mge::cpu::MGE_SIMD_NS {
@@ -22,16 +19,12 @@ namespace {
 using std::int64_t;
 
 constexpr int64_t kLanes = 256;
-constexpr int64_t kFarthest = int64_t{1} << 30;  // that a table of 32-bit offsets reaches
-constexpr int64_t kDeep = 16;                    // channels from which they are the lanes
-constexpr int64_t kBackwardLanes = 64;           // channels that a backward pass works on at a time
-
-int64_t grain_of(int64_t work) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)); }
+constexpr int64_t kDeep = 16;           // channels from which they are the lanes
+constexpr int64_t kBackwardLanes = 64;  // channels that a backward pass works on at a time
 
 // ---- reducers
 // ------------------------------------------------------------------------------------
 // start(lanes); then tap(...) for each tap, row_done() after each row of taps; then finish(...).
-// tap: lane first + i sees at[where[i]], or at[i] without a table, for i below lanes.
 
 template <class T>
 using Wide = std::conditional_t<std::is_integral_v<T>, T, ComputeType<T>>;
@@ -45,29 +38,25 @@ struct Max {
   A best[kLanes];
   std::int32_t found[kLanes];
 
-  // first: the first tap of each lane, which has the maximum where nothing is above the lowest.
-  void start(int64_t lanes, const std::int32_t* first) {
+  // first: the first tap, which has the maximum where nothing is above the lowest.
+  void start(int64_t lanes, std::int32_t first) {
     std::fill_n(best, lanes, lowest());
-    std::copy_n(first, lanes, found);
+    std::fill_n(found, lanes, first);
   }
   static constexpr A lowest() {
     return std::is_integral_v<T> ? std::numeric_limits<A>::lowest()
                                  : -std::numeric_limits<A>::infinity();
   }
-  template <bool table>
-  void tap(const T* __restrict at, const std::int32_t* __restrict where, int64_t first,
-           int64_t lanes, std::int32_t id) {
-    A* __restrict b = best + first;
-    std::int32_t* __restrict f = found + first;
+  void tap(const T* __restrict at, int64_t lanes, std::int32_t id) {
     for (int64_t j = 0; j < lanes; ++j) {
-      const A v = A(at[table ? int64_t{where[j]} : j]), m = b[j];
+      const A v = A(at[j]), m = best[j];
       const bool take = !(v <= m) & (m == m);  // greater, or the first NaN
-      b[j] = take ? v : m;
-      f[j] = take ? id : f[j];
+      best[j] = take ? v : m;
+      found[j] = take ? id : found[j];
     }
   }
   void row_done(int64_t) {}
-  void finish(int64_t out, int64_t lanes, const std::int32_t*) {
+  void finish(int64_t out, int64_t lanes, std::int32_t) {
     T* __restrict to = y + out;
     for (int64_t j = 0; j < lanes; ++j) to[j] = T(best[j]);
     if (!index) return;
@@ -86,23 +75,20 @@ struct Average {
   T* y;
   A row[kLanes], total[kLanes];
 
-  void start(int64_t lanes, const std::int32_t*) {
+  void start(int64_t lanes, std::int32_t) {
     std::fill_n(row, lanes, A(0));
     std::fill_n(total, lanes, A(0));
   }
-  template <bool table>
-  void tap(const T* __restrict at, const std::int32_t* __restrict where, int64_t first,
-           int64_t lanes, std::int32_t) {
-    A* __restrict r = row + first;
-    for (int64_t j = 0; j < lanes; ++j) r[j] += A(at[table ? int64_t{where[j]} : j]);
+  void tap(const T* __restrict at, int64_t lanes, std::int32_t) {
+    for (int64_t j = 0; j < lanes; ++j) row[j] += A(at[j]);
   }
   // Sums of rows, then the sum of these: large windows stay accurate.
   void row_done(int64_t lanes) {
     for (int64_t j = 0; j < lanes; ++j) total[j] += row[j], row[j] = 0;
   }
-  void finish(int64_t out, int64_t lanes, const std::int32_t* counts) {
+  void finish(int64_t out, int64_t lanes, std::int32_t count) {
     T* __restrict to = y + out;
-    for (int64_t j = 0; j < lanes; ++j) to[j] = T(total[j] / A(counts[j]));
+    for (int64_t j = 0; j < lanes; ++j) to[j] = T(total[j] / A(count));
   }
 };
 
@@ -167,23 +153,6 @@ struct InRegisters<Average<float>> {
 
 // ---- windows ------------------------------------------------------------------------------------
 
-struct Range {
-  int64_t begin, end;
-  int64_t size() const { return end - begin; }
-};
-
-// Input positions that the window of output o covers.
-inline Range covered(int64_t o, int64_t stride, int64_t pad, int64_t window, int64_t size) {
-  const int64_t start = o * stride - pad;
-  return {std::max<int64_t>(0, start), std::min(size, start + window)};
-}
-inline Range rows_of(const PoolLayout& p, int64_t oh) {
-  return covered(oh, p.stride_h, p.pad_h, p.window_h, p.h);
-}
-inline Range cols_of(const PoolLayout& p, int64_t ow) {
-  return covered(ow, p.stride_w, p.pad_w, p.window_w, p.w);
-}
-
 // Outputs o in [from, to) whose window has position k of it inside the input.
 inline Range lanes_inside(int64_t k, int64_t stride, int64_t pad, int64_t size, int64_t from,
                           int64_t to) {
@@ -243,7 +212,6 @@ void pool_deep(const PoolLayout& p, const T* x, const Reducer& start) {
   using Lanes = typename InRegisters<Reducer>::type;
   parallel_for(p.n * p.out_h, grain_of(p.out_w * p.c * p.taps()), [&](int64_t begin, int64_t end) {
     Reducer r = start;
-    std::int32_t counts[kLanes], ids[kLanes];
     for (int64_t i = begin * p.out_w; i < end * p.out_w; ++i) {
       const Position at(p, i / p.out_w, i % p.out_w);
       const std::int32_t first = at.id(p, at.rows.begin, at.cols.begin);
@@ -259,118 +227,36 @@ void pool_deep(const PoolLayout& p, const T* x, const Reducer& start) {
       }
       for (; c < p.c; c += kLanes) {
         const int64_t lanes = std::min(kLanes, p.c - c);
-        std::fill_n(ids, lanes, first);
-        std::fill_n(counts, lanes, at.count);
-        r.start(lanes, ids);
+        r.start(lanes, first);
         each_tap(
-            p, x, at, c,
-            [&](const T* v, std::int32_t id) { r.template tap<false>(v, nullptr, 0, lanes, id); },
+            p, x, at, c, [&](const T* v, std::int32_t id) { r.tap(v, lanes, id); },
             [&] { r.row_done(lanes); });
-        r.finish(at.out + c, lanes, counts);
+        r.finish(at.out + c, lanes, at.count);
       }
     }
   });
 }
 
-template <class T, class Reducer>
-void pool_flat(const PoolLayout& p, const T* x, const Reducer& start) {
-  const Images images(p);
-  const int64_t size = p.out_h * p.out_w * images.channels;
-  const int64_t in_size = p.h * p.w * images.channels;
-  // Small images are taken several at a time.
-  const int64_t fits = std::min(kLanes / size, kFarthest / in_size);
-  const int64_t group = std::clamp<int64_t>(fits, 1, images.count);
-  const int64_t groups = (images.count + group - 1) / group;
-  // Where the window of each output of a group starts.
-  Scratch scratch(static_cast<std::size_t>(group * size) * sizeof(std::int32_t));
-  std::int32_t* const starts = scratch.as<std::int32_t>();
-  for (int64_t o = 0, image = 0; image < group; ++image) {
-    for (int64_t oh = 0; oh < p.out_h; ++oh) {
-      for (int64_t ow = 0; ow < p.out_w; ++ow) {
-        const int64_t at = (oh * p.stride_h * p.w + ow * p.stride_w) * images.channels;
-        for (int64_t c = 0; c < images.channels; ++c) {
-          starts[o++] = static_cast<std::int32_t>(image * in_size + at + c);
-        }
-      }
-    }
+// Whether the rows are what lies side by side. Rows are padded in memory, which does not serve
+// those that are mostly padding.
+bool by_rows(const PoolLayout& p) { return !(p.channels_last && p.c >= kDeep) && p.pad_w <= p.w; }
+
+// A column as a row.
+PoolLayout upright(PoolLayout p) {
+  if (p.w == 1 && p.window_w == 1) {
+    std::swap(p.h, p.w);
+    std::swap(p.out_h, p.out_w);
+    std::swap(p.window_h, p.window_w);
+    std::swap(p.stride_h, p.stride_w);
+    std::swap(p.pad_h, p.pad_w);
   }
-  const int64_t blocks = (group * size + kLanes - 1) / kLanes;
-  const int64_t work = std::min(group * size, kLanes) * p.taps();
-  parallel_for(groups * blocks, grain_of(work), [&](int64_t begin, int64_t end) {
-    Reducer r = start;
-    std::int32_t counts[kLanes], ids[kLanes] = {};
-    std::fill_n(counts, kLanes, static_cast<std::int32_t>(p.taps()));
-    for (int64_t k = begin; k < end; ++k) {
-      const int64_t image = k / blocks * group, first = k % blocks * kLanes;
-      const int64_t there = std::min(group, images.count - image) * size - first;
-      const int64_t lanes = std::min(kLanes, there);
-      if (lanes <= 0) continue;  // the last group is smaller
-      std::int32_t id = 0;
-      r.start(lanes, ids);
-      for (int64_t kh = 0; kh < p.window_h; ++kh) {
-        for (int64_t kw = 0; kw < p.window_w; ++kw) {
-          r.template tap<true>(x + image * in_size + (kh * p.w + kw) * images.channels,
-                               starts + first, 0, lanes, id++);
-        }
-        r.row_done(lanes);
-      }
-      r.finish(image * size + first, lanes, counts);
-    }
-  });
+  return p;
 }
 
-// Lane j of a strip is channel j % channels of output column from + j / channels.
-template <class T, class Reducer>
-void pool_strips(const PoolLayout& p, const T* x, const Reducer& start) {
-  const Images images(p);
-  const int64_t channels = images.channels, most = kLanes / channels;  // output columns of a strip
-  std::int32_t starts[kLanes];
-  for (int64_t j = 0; j < most * channels; ++j) {
-    starts[j] = static_cast<std::int32_t>(j / channels * p.stride_w * channels + j % channels);
-  }
-  const int64_t work = p.out_w * channels * p.taps();
-  parallel_for(images.count * p.out_h, grain_of(work), [&](int64_t begin, int64_t end) {
-    Reducer r = start;
-    std::int32_t counts[kLanes], ids[kLanes];
-    for (int64_t k = begin; k < end; ++k) {
-      const int64_t image = k / p.out_h, oh = k % p.out_h;
-      const Range rows = rows_of(p, oh);
-      for (int64_t from = 0; from < p.out_w; from += most) {
-        const int64_t to = std::min(p.out_w, from + most), lanes = (to - from) * channels;
-        for (int64_t j = 0; j < lanes; ++j) {
-          const int64_t ow = from + j / channels;
-          const Range cols = cols_of(p, ow);
-          counts[j] = count_of(p, rows, cols);
-          ids[j] = static_cast<std::int32_t>((rows.begin - oh * p.stride_h + p.pad_h) * p.window_w +
-                                             cols.begin - ow * p.stride_w + p.pad_w);
-        }
-        r.start(lanes, ids);
-        for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
-          const int64_t id = (ih - oh * p.stride_h + p.pad_h) * p.window_w;
-          for (int64_t kw = 0; kw < p.window_w; ++kw) {
-            const Range in = lanes_inside(kw, p.stride_w, p.pad_w, p.w, from, to);
-            if (in.size() <= 0) continue;
-            const int64_t column = in.begin * p.stride_w - p.pad_w + kw;
-            r.template tap<true>(x + ((image * p.h + ih) * p.w + column) * channels, starts,
-                                 (in.begin - from) * channels, in.size() * channels,
-                                 static_cast<std::int32_t>(id + kw));
-          }
-          r.row_done(lanes);
-        }
-        r.finish((k * p.out_w + from) * channels, lanes, counts);
-      }
-    }
-  });
-}
-
-template <class T, class Reducer>
-void pool(const PoolLayout& p, const T* x, const Reducer& start) {
-  const Images images(p);
-  const bool padded = p.pad_h != 0 || p.pad_w != 0;
-  const bool small = p.h * p.w * images.channels <= kFarthest;
-  if (p.channels_last && (p.c >= kDeep || (p.c > 1 && !small))) return pool_deep(p, x, start);
-  if (!padded && small) return pool_flat(p, x, start);
-  pool_strips(p, x, start);
+// Planes as images of one channel.
+PoolLayout side_by_side(PoolLayout p) {
+  if (!p.channels_last) p.n *= p.c, p.c = 1, p.channels_last = true;
+  return p;
 }
 
 // ---- backward
@@ -576,10 +462,11 @@ void with_index(const PoolLayout& p, F&& f) {
 }  // namespace
 
 void max_pool(DType dtype, const void* x, void* y, void* index, const PoolLayout& at) {
+  if (by_rows(at)) return max_pool_rows(dtype, x, y, index, upright(at));
   auto run = [&]<class T>(Tag<T>) {
     Max<T> r;
     r.y = static_cast<T*>(y), r.index = index, r.index_dtype = pool_index_dtype(at.taps());
-    pool(at, static_cast<const T*>(x), r);
+    pool_deep(side_by_side(at), static_cast<const T*>(x), r);
   };
   if (dtype == DType::int8) return run(Tag<std::int8_t>{});
   if (dtype == DType::uint8) return run(Tag<std::uint8_t>{});
@@ -587,10 +474,11 @@ void max_pool(DType dtype, const void* x, void* y, void* index, const PoolLayout
 }
 
 void average_pool(DType dtype, const void* x, void* y, const PoolLayout& at) {
+  if (by_rows(at)) return average_pool_rows(dtype, x, y, upright(at));
   visit_float("Pooling", dtype, [&]<class T>(Tag<T>) {
     Average<T> r;
     r.y = static_cast<T*>(y);
-    pool(at, static_cast<const T*>(x), r);
+    pool_deep(side_by_side(at), static_cast<const T*>(x), r);
   });
 }
 
