@@ -21,6 +21,8 @@ constexpr int64_t kInPlace = 64 << 10;   // bytes of an operand that is read whe
 constexpr int64_t kRun = 1024;           // elements of a row of C that stay in L1
 constexpr int64_t kFewRows = 4;          // of C, for which B is not packed
 constexpr int64_t kThreadWork = 300000;  // multiplications that pay for a thread
+// The same where each number of a matrix is used once, at the speed of memory.
+constexpr int64_t kVectorThreadWork = 60000;
 
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr double smaller_of(double a, double b) { return a < b ? a : b; }
@@ -69,10 +71,10 @@ void put_tile(int rows, int cols, int64_t depth, const T* a, int64_t a_row, int6
   const int vectors = cols > kLanes<T> ? 2 : 1;
   const Tile<T> run = tiles<T>[rows - 1][vectors - 1];
   if (c_col == 1 && cols == vectors * kLanes<T>) {
-    run(depth, a, a_row, a_col, b, b_row, c, c_row, accumulate);
+    run(depth, a, a_row, a_col, b, b_row, c, c_row, {.accumulate = accumulate});
     return;
   }
-  run(depth, a, a_row, a_col, b, b_row, buffer, kTileCols<T>, false);
+  run(depth, a, a_row, a_col, b, b_row, buffer, kTileCols<T>, {});
   for (int i = 0; i < rows; ++i) {
     for (int j = 0; j < cols; ++j) {
       T& to = c[i * c_row + j * c_col];
@@ -473,9 +475,10 @@ void run(const Gemm& g) {
   }
   const double work = static_cast<double>(g.m) * static_cast<double>(g.n) *
                       static_cast<double>(g.k) * static_cast<double>(batch);
-  const bool alone = g.alone || work < 2.0 * kThreadWork || omp_in_parallel();
+  const double thread_work = smaller(g.m, g.n) == 1 ? kVectorThreadWork : kThreadWork;
+  const bool alone = g.alone || work < 2 * thread_work || omp_in_parallel();
   const int64_t threads =
-      alone ? 1 : smaller(num_threads(), static_cast<int64_t>(smaller_of(work / kThreadWork, 1e6)));
+      alone ? 1 : smaller(num_threads(), static_cast<int64_t>(smaller_of(work / thread_work, 1e6)));
   const Cut cut = batch >= threads ? Cut{} : cut_for(one, ceil_div(threads, batch));
   const int64_t tasks = batch * cut.rows * cut.cols;
   const int64_t need = scratch_size(one);

@@ -40,20 +40,42 @@ template <class T>
   __builtin_memcpy(p, &v, sizeof v);
 }
 
-// C[0:Rows, 0:Cols * lanes] = (or +=) the product of `depth` columns of A and rows of B. Four rows
+// What a tile does beside its product.
+template <class T>
+struct TileEnds {
+  bool accumulate = false;   // adds to what C holds
+  const T* bias = nullptr;   // a number for each column
+  const T* ahead = nullptr;  // is wanted soon: `ahead_step` elements of it are fetched for each of
+  std::int64_t ahead_step = 0;  // the depth
+};
+
+// C[0:Rows, 0:Cols * lanes] = (or +=) the product of `depth` columns of A and rows of B. Three rows
 // of A share a base pointer, so that all addresses fit in the registers.
 template <class T, int Rows, int Cols>
 [[gnu::noinline]] void tile(std::int64_t depth, const T* a, std::int64_t a_row, std::int64_t a_col,
                             const T* b, std::int64_t b_row, T* c, std::int64_t c_row,
-                            bool accumulate) {
-  Vec<T> acc[Rows][Cols] = {};
+                            const TileEnds<T>& ends) {
+  Vec<T> acc[Rows][Cols];
+#pragma GCC unroll 12
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Cols; ++j) {
+      acc[i][j] = ends.bias ? load(ends.bias + j * kLanes<T>) : Vec<T>{};
+      // C comes from afar: the loop has the time to wait for it.
+      __builtin_prefetch(c + i * c_row + j * kLanes<T>, 1);
+    }
+  }
   constexpr int kBases = (Rows + 2) / 3;
   const T* base[kBases];
   for (int i = 0; i < kBases; ++i) base[i] = a + 3 * i * a_row;
+  const T* ahead = ends.ahead ? ends.ahead : b;
+  const std::int64_t ahead_step = ends.ahead_step;
   for (std::int64_t p = 0; p < depth; ++p) {
     Vec<T> bv[Cols];
 #pragma GCC unroll 4
     for (int j = 0; j < Cols; ++j) bv[j] = load(b + j * kLanes<T>);
+    __builtin_prefetch(ahead);
+    ahead += ahead_step;
 #pragma GCC unroll 12
     for (int i = 0; i < Rows; ++i) {
       // A broadcast: less 0, which changes nothing, where more 0 would change the sign of -0.
@@ -65,6 +87,7 @@ template <class T, int Rows, int Cols>
     for (int i = 0; i < kBases; ++i) base[i] += a_col;
     b += b_row;
   }
+  const bool accumulate = ends.accumulate;
 #pragma GCC unroll 12
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 4
@@ -77,7 +100,7 @@ template <class T, int Rows, int Cols>
 
 template <class T>
 using Tile = void (*)(std::int64_t, const T*, std::int64_t, std::int64_t, const T*, std::int64_t,
-                      T*, std::int64_t, bool);
+                      T*, std::int64_t, const TileEnds<T>&);
 
 // tiles<T>[rows - 1][vectors - 1]
 template <class T>
@@ -139,20 +162,22 @@ void pack(T* to, int width, const T* from, std::int64_t step, std::int64_t deep,
     return;
   }
   constexpr int kSide = 16 / static_cast<int>(sizeof(T));
-  int i = 0;
-  if (deep == 1) {
-    for (; i + kSide <= count; i += kSide) {
-      std::int64_t p = 0;
-      for (; p + kSide <= depth; p += kSide) {
+  constexpr std::int64_t kStrip = 64;  // of the depth: what is written stays in the first cache
+  const int whole = deep == 1 ? count / kSide * kSide : 0;
+  for (std::int64_t p0 = 0; p0 < depth; p0 += kStrip) {
+    const std::int64_t p1 = p0 + kStrip < depth ? p0 + kStrip : depth;
+    for (int i = 0; i < whole; i += kSide) {
+      std::int64_t p = p0;
+      for (; p + kSide <= p1; p += kSide) {
         transpose_block(from + i * step + p, step, to + p * width + i, width);
       }
-      for (; p < depth; ++p) {
+      for (; p < p1; ++p) {
         for (int q = i; q < i + kSide; ++q) to[p * width + q] = from[q * step + p];
       }
     }
-  }
-  for (; i < count; ++i) {
-    for (std::int64_t p = 0; p < depth; ++p) to[p * width + i] = from[i * step + p * deep];
+    for (int i = whole; i < count; ++i) {
+      for (std::int64_t p = p0; p < p1; ++p) to[p * width + i] = from[i * step + p * deep];
+    }
   }
 }
 

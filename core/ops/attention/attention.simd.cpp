@@ -189,7 +189,7 @@ void multiply(int64_t rows, int64_t cols, int64_t depth, const C* a, int64_t a_r
     for (int64_t t = 0; t < count; ++t) {
       const int64_t i = rows * t / count, height = rows * (t + 1) / count - i;
       tiles<C>[height - 1][vectors - 1](depth, a + i* a_row, a_row, a_col, b, b_row,
-                                        c + i* c_row + j, c_row, accumulate);
+                                        c + i* c_row + j, c_row, {.accumulate = accumulate});
     }
   }
 }

@@ -280,7 +280,8 @@ void add_products(const float* v, int64_t in, const float* m, int64_t width, int
     const int64_t depth = std::min(kDepth, count - t);
     for (int64_t i = 0; i < in; i += kFilterRows) {
       const float* const a = v + i / kInPanel * kInPanel * count + t * kInPanel + i % kInPanel;
-      run(depth, a, 1, kInPanel, m + t * width, width, sums + i * row, row, accumulate || t > 0);
+      run(depth, a, 1, kInPanel, m + t * width, width, sums + i * row, row,
+          {.accumulate = accumulate || t > 0});
     }
   }
 }

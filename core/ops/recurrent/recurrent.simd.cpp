@@ -48,7 +48,7 @@ void multiply(int64_t rows, int64_t depth, const T* a, int64_t a_row, const T* p
       for (int64_t t = 0; t < blocks; ++t) {
         const int64_t i = rows * t / blocks, height = rows * (t + 1) / blocks - i;
         tiles<T>[height - 1][1](deep, a + i* a_row + p0, a_row, 1, b, width,
-                                c + i* c_row + panel* width, c_row, p0 > 0);
+                                c + i* c_row + panel* width, c_row, {.accumulate = p0 > 0});
       }
     }
   }
