@@ -106,7 +106,7 @@ constexpr std::int64_t kWinogradTiles = 48;
 // Of so many channels, half a register more or less hardly counts.
 constexpr std::int64_t kWideChannels = 112;
 // The layouts of their weights.
-constexpr std::int64_t kWinogradWeights = -1, kPointwiseWeights = -2, kReversedWeights = -3;
+constexpr std::int64_t kWinogradWeights = -1, kPointwiseWeights = -2, kReversedWeights = -4;
 
 bool for_onednn(DType dtype) { return cpu::dnn::computes(dtype); }
 
