@@ -60,6 +60,7 @@ from .device import (
     set_default_device,
     set_prealloc_config,
 )
+from .functional import distributed as _collectives  # binds F.distributed
 from .logger import enable_debug_log, get_logger, set_log_file, set_log_level
 from .serialization import load, save
 from .version import __version__

@@ -18,7 +18,7 @@ from megengine.core.tensor import array_method, dtype, utils
 T = mge.tensor
 
 NAMES = {
-    "core._imperative_rt": "common core2 ops pybfloat16",
+    "core._imperative_rt": "CompNode common core2 ops pybfloat16",
     "core._imperative_rt.common": "CompNode bfloat16 get_scale is_quantize",
     "core._imperative_rt.core2": "apply Tensor config_async_level get_option set_option push_scope "
     "pop_scope full_sync",
@@ -32,6 +32,10 @@ NAMES = {
     "core.tensor.utils": "subgraph subgraph_fn astensor1d make_shape_tuple",
     "data.dataset.vision.meta_vision": "VisionDataset",
     "data.transform.vision.transform": "Compose VisionTransform",
+    "distributed.helper": "get_device_count_by_fork",
+    "functional": "distributed.all_reduce_sum elemwise._elwise nn.interpolate nn.ctc_loss "
+    "nn.cvt_color",
+    "functional.distributed": "all_gather all_reduce_sum broadcast",
     "functional.inplace": "_inplace_add_",
     "module.batchnorm": "_BatchNorm",
     "module.pooling": "_PoolNd",

@@ -14,6 +14,7 @@ import numpy as np
 from .._core import apply
 from ..autodiff.grad_manager import Future, GradManager, get_backwarding_grad_manager
 from ..core.ops.builtin import ParamPackConcat, ParamPackSplit
+from ..device import get_device_count
 from ..tensor import Tensor
 from . import collective
 from .functional import all_reduce_sum, broadcast
@@ -35,6 +36,7 @@ __all__ = [
     "TensorFuture",
     "apply",
     "bcast_list_",
+    "get_device_count_by_fork",
     "get_offsets",
     "make_allreduce_cb",
     "pack_allreduce_split",
@@ -42,6 +44,15 @@ __all__ = [
     "param_pack_split",
     "synchronized",
 ]
+
+
+def get_device_count_by_fork(device_type: str) -> int:
+    """:func:`megengine.get_device_count`, which programs call by this name before they fork.
+
+    >>> get_device_count_by_fork("gpu")
+    0
+    """
+    return get_device_count(device_type)
 
 
 class TensorFuture(Future):

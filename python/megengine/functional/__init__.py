@@ -3,6 +3,8 @@
 Losses are found as ``F.nn.cross_entropy`` and ``F.loss.cross_entropy``.
 """
 
+from typing import TYPE_CHECKING
+
 from . import (
     debug_param,
     elemwise,
@@ -35,3 +37,7 @@ from .windows import *
 
 from .metric import *  # isort: skip
 from .nn import *  # isort: skip
+
+if TYPE_CHECKING:
+    # Imported by megengine/__init__.py, since collectives are made of functions.
+    from . import distributed as distributed

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from .._core import call as _call
 from ..core.ops import builtin
+from ..core.tensor.array_method import _elwise as _elwise
 from ..tensor import Tensor
 
 __all__ = [

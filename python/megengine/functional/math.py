@@ -393,6 +393,7 @@ def topk(
     Args:
         inp: a tensor with at least one axis.
         k: how many, an int or an integer Tensor of one element; all where there are fewer.
+            A negative one asks for -k elements of the other end: -2 for the two smallest.
         descending: False asks for the smallest.
         kth_only: whether only the last of them is wanted; the axis goes.
         no_sort: allows any order; they come sorted, best first, all the same.
@@ -402,7 +403,7 @@ def topk(
         NaN is larger than every number.
 
     Raises:
-        ValueError: for a scalar, and for k below 1.
+        ValueError: for a scalar, and for a k of 0.
 
     >>> import megengine as mge
     >>> import megengine.functional as F
@@ -411,6 +412,8 @@ def topk(
     """
     _expect_tensor("topk", inp)
     wanted = operator.index(k)
+    if wanted < 0:
+        wanted, descending = -wanted, not descending
     if inp.ndim > 0:
         wanted = builtins.min(wanted, inp.shape[-1])
     values, positions = _apply(_topk_op(wanted, bool(descending), bool(kth_only)), inp)

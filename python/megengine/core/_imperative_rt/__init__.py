@@ -3,5 +3,6 @@
 from ml_dtypes import bfloat16 as pybfloat16
 
 from . import common, core2, ops
+from .common import CompNode
 
-__all__ = ["common", "core2", "ops", "pybfloat16"]
+__all__ = ["CompNode", "common", "core2", "ops", "pybfloat16"]
