@@ -408,12 +408,14 @@ struct ForwardBuffers {
 // maximum.
 template <class C>
 void online_softmax(const Attention& at, const TileRange& r, ForwardBuffers<C>& b) {
-  const int64_t width = padded<C>(at.width);
+  const int64_t width = padded<C>(at.width), cols = padded<C>(r.cols);
   for (int64_t i = 0; i < r.rows; ++i) {
     C* s = b.scores + i * b.tile_width();
-    const C before = b.maximum[i], m = row_max(s, r.cols, before);
+    // The rest of a row would take as long as the row: it is hidden, so that there is none.
+    for (int64_t j = r.cols; j < cols; ++j) s[j] = kHidden<C>;
+    const C before = b.maximum[i], m = row_max(s, cols, before);
     const C shift = m == kHidden<C> ? C(0) : m;
-    const C sum = exp_row(s, r.cols, shift);
+    const C sum = exp_row(s, cols, shift);
     const C factor = exp2(before - shift);
     b.maximum[i] = m;
     b.sum[i] = b.sum[i] * static_cast<double>(factor) + static_cast<double>(sum);
@@ -547,6 +549,7 @@ void pack_head(const Attention& at, const BackwardOperands& o, int64_t head,
   for (int64_t i = 0; i < at.queries; ++i) {
     read_row(y.data + i * y.row, y.col, at.width, C(1), b.row);
     double delta = 0;
+#pragma omp simd reduction(+ : delta)
     for (int64_t j = 0; j < at.width; ++j) {
       delta += static_cast<double>(b.row[j]) * static_cast<double>(b.dy[i * width + j]);
     }
@@ -582,7 +585,8 @@ void backward_tile(const Attention& at, const TileRange& r, Wanted wanted, Backw
       keep_row(at, (r.image * at.heads + r.head) * at.queries + i0 + i, j0, r.cols, b.row);
       score_gradient_row<true>(s, g, r.cols, shift, delta, b.row);
     } else {
-      score_gradient_row<false, C>(s, g, r.cols, shift, delta, nullptr);
+      // Whole vectors: what is beyond the last key is read by nobody.
+      score_gradient_row<false, C>(s, g, padded<C>(r.cols), shift, delta, nullptr);
     }
   }
   if (wanted.queries) {
