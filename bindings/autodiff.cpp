@@ -42,7 +42,9 @@ Values call_backward(nb::handle function, const Values& dy, std::size_t inputs) 
     for (nb::handle h : result)
       out.push_back(h.is_none() ? Value{} : value_of("Function.backward", h.ptr()));
   }
-  // Missing ones are None, as programs leave out those of labels and the like.
+  // Missing ones are None, as programs leave out those of labels and the like; and they return None
+  // for an argument that is no Tensor.
+  while (out.size() > inputs && !out.back()) out.resize(out.size() - 1);
   if (out.size() > inputs) {
     fail_value("Function.backward", "expected a gradient for each of ", inputs, " inputs, got ",
                out.size());

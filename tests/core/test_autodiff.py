@@ -263,3 +263,26 @@ def test_a_tensor_made_of_a_tensor_has_its_gradient(make: Callable[[Any], Any]) 
     z = make(x)
     z[0] = 7.0
     assert x.numpy().tolist() == [1.0, 2.0]
+
+
+class Rounded(Function):
+    """Rounds; backward returns what a test gives it behind the gradient."""
+
+    def __init__(self, behind: tuple[Any, ...]):
+        self.behind = behind
+
+    def forward(self, x: Any) -> Any:
+        return F.round(x)
+
+    def backward(self, dy: Any) -> Any:
+        return (dy, *self.behind)
+
+
+def test_nones_behind_the_gradients_of_a_function_are_left_out() -> None:
+    x = mge.Parameter([0.2, 1.7])
+    gm = GradManager().attach([x])
+    with gm:
+        gm.backward(Rounded((None, None))(x * 2.0).sum())
+    np.testing.assert_array_equal(x.grad.numpy(), [2.0, 2.0])
+    with gm, pytest.raises(ValueError, match="a gradient for each of 1 inputs, got 3"):
+        gm.backward(Rounded((None, x))(x * 2.0).sum())

@@ -38,6 +38,7 @@ NAMES = {
     "functional.distributed": "all_gather all_reduce_sum broadcast",
     "functional.inplace": "_inplace_add_",
     "module.batchnorm": "_BatchNorm",
+    "module.module": "_expand_structure _is_parameter",
     "module.pooling": "_PoolNd",
     "optimizer": "Optimizer._add_state Optimizer._create_state Optimizer._updates",
     "serialization": "dmap max_recursion_limit",

@@ -7,6 +7,8 @@ import pytest
 
 import megengine as mge
 import megengine.functional as F
+from megengine.core._imperative_rt.core2 import apply
+from megengine.core.ops import builtin
 from tests.ops.compare import array, dtype_name
 from tests.ops.record import FLOATS, INTS
 
@@ -130,3 +132,9 @@ def test_eye_of_no_columns() -> None:
     """It has nothing to write, however many rows."""
     assert F.eye(1 << 40, 0).shape == (1 << 40, 0)
     assert F.eye(0, 1 << 40).shape == (0, 1 << 40)
+
+
+@pytest.mark.parametrize("op", [builtin.Linspace(), builtin.Arange(), builtin.Eye()])
+def test_numbers_are_fields_of_the_ops(op: builtin.OpDef) -> None:
+    with pytest.raises(TypeError, match="numbers as fields and no inputs, got 2 inputs"):
+        apply(op, mge.tensor(0), mge.tensor(3))

@@ -17,6 +17,12 @@ Spec vector_spec(const char* op, std::int64_t num, DType dtype, const Device& de
   return out;
 }
 
+void expect_no_inputs(const char* op, const Specs& in) {
+  if (in.size() > 0) {
+    fail_type(op, "expected its numbers as fields and no inputs, got ", in.size(), " inputs");
+  }
+}
+
 }  // namespace
 
 // ---- Fill, FillLike
@@ -70,17 +76,20 @@ REGISTER_OP(FillLike);
 // ---- Linspace, Arange, Eye
 // ------------------------------------------------------------------------
 
-Specs infer(const Linspace& op, const Specs&) {
+Specs infer(const Linspace& op, const Specs& in) {
+  expect_no_inputs("Linspace", in);
   return {vector_spec("Linspace", op.num, op.dtype, op.comp_node)};
 }
 REGISTER_OP(Linspace);
 
-Specs infer(const Arange& op, const Specs&) {
+Specs infer(const Arange& op, const Specs& in) {
+  expect_no_inputs("Arange", in);
   return {vector_spec("Arange", op.num, op.dtype, op.comp_node)};
 }
 REGISTER_OP(Arange);
 
-Specs infer(const Eye& op, const Specs&) {
+Specs infer(const Eye& op, const Specs& in) {
+  expect_no_inputs("Eye", in);
   if (op.rows < 0 || op.columns < 0) {
     fail_value("Eye", "expected sizes >= 0, got ", op.rows, " and ", op.columns);
   }

@@ -36,6 +36,9 @@ def _expand(key: str, value: Any) -> Iterator[tuple[str, Tensor | Module]]:
                 yield found
 
 
+_expand_structure = _expand  # the name by which programs that walk a module's attributes import it
+
+
 def _holds_module(value: Any) -> bool:
     return any(isinstance(item, Module) for _, item in _expand("", value))
 
