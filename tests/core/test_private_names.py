@@ -18,7 +18,7 @@ from megengine.core.tensor import array_method, dtype, utils
 T = mge.tensor
 
 NAMES = {
-    "core._imperative_rt": "CompNode common core2 ops pybfloat16",
+    "core._imperative_rt": "CompNode VarNode common core2 ops pybfloat16",
     "core._imperative_rt.common": "CompNode bfloat16 get_scale is_quantize",
     "core._imperative_rt.core2": "apply Tensor config_async_level get_option set_option push_scope "
     "pop_scope full_sync",

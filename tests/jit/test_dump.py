@@ -66,8 +66,36 @@ def test_result_and_names(tmp_path: Path) -> None:
     np.testing.assert_array_equal(got["score"], want)
     assert not got["score"].flags.writeable
     assert set(graph_file.load(path).value_names.values()) == {"weight", "bias"}
-    again = traced.dump(tmp_path / "again", arg_names="data", output_names=["score"])
+    again = traced.dump(tmp_path / "again", arg_names="data", keep_var_name=0)
     assert again.params == []
+
+
+class Pair(M.Module):
+    """Two layers, one of them in a list, and a weight of its own."""
+
+    def __init__(self, name: str | None = None):
+        super().__init__(name=name)
+        self.layers = [M.Linear(4, 4)]
+        self.last = M.Linear(4, 2, bias=False)
+        self.scale = mge.Parameter([2.0])
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.layers[0](x)) * self.scale
+
+
+def test_parameters_are_called_as_the_modules_call_them() -> None:
+    net, named = Pair(), Pair("head")
+    own = {"layers.0.weight", "layers.0.bias", "last.weight", "scale"}
+
+    def names(function: Callable[..., Any]) -> set[str]:
+        return set(dump(function, normal(3, 4))[1].params)
+
+    assert names(lambda x: net(x)) == own
+    assert names(lambda x: F.relu(net(x)) + F.sum(net(x))) == own
+    assert names(lambda x: named(x)) == {f"head.{name}" for name in own}
+    assert names(lambda x: net.last(net.layers[0](x))) == own - {"scale"}
+    two = Pair()
+    assert names(lambda x: net(x) + two(x)) == own | {f"{name}[1]" for name in own}
 
 
 def test_default_names() -> None:

@@ -385,7 +385,7 @@ def dump(
     batch, axes = call.batch(), call.axes()
     for i, tensor in recording.captured.items():
         graph.set_constant(i, tensor)
-    keep_names = options.keep_param_name or options.keep_var_name > 1
+    keep_names = options.keep_param_name or options.keep_var_name > 0
     dumped = DumpedGraph(
         graph,
         recording.inputs,

@@ -32,7 +32,11 @@ def with_outputs(dumped: DumpedGraph, wanted: Sequence[str]) -> None:
     ids |= dict(zip(dumped.output_names, dumped.graph.outputs, strict=True))
     for name in wanted:
         if name not in ids:
-            raise ValueError(f"GraphInference: there is no '{name}' among {sorted(ids)}")
+            known = sorted({*dumped.input_names, *dumped.output_names})
+            raise ValueError(
+                f"GraphInference: there is no '{name}' among {known} and "
+                f"{len(dumped.value_names)} names of parameters"
+            )
     dumped.graph.outputs = tuple(ids[name] for name in wanted)
     dumped.output_names = list(wanted)
 

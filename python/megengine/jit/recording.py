@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from .._core import Executable, Graph, TracedCall, TracedFunction
 from ..module import Module
+from ..module import module as modules_file
 from ..tensor import Tensor
 
 __all__ = ["Recording", "record"]
@@ -22,8 +24,8 @@ class Recording:
         inputs: ids of the Tensors among the arguments, positional ones first, nested ones in order.
         captured: by id, Tensors from outside that are no arguments: parameters, globals, numbers.
         result: what the function returned.
-        names: by id, what a Module that was recorded calls its parameters and buffers; and those
-            that record() was told.
+        names: by id, what the Modules that were called call their parameters and buffers; and
+            those that record() was told.
         reads: ids of values whose contents Python has seen (``numpy()``, ``item()``, ``if``): what
             it did with them is not in the graph.
     """
@@ -79,6 +81,38 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
             yield from tensors_in(v)
 
 
+@contextlib.contextmanager
+def _modules_called() -> Iterator[list[Module]]:
+    """The modules that are called in the block, in order."""
+    before, modules_file._called = modules_file._called, []
+    try:
+        yield modules_file._called
+    finally:
+        modules_file._called = before
+
+
+def _names_in(modules: Iterable[Module]) -> dict[str, Tensor]:
+    """Parameters and buffers of modules under the names that the outermost of them give."""
+    names: dict[str, Tensor] = {}
+    inner: set[int] = set()
+    known: set[int] = set()
+    for module in modules:
+        if id(module) in inner:
+            continue
+        inner.update(id(m) for m in module.modules())
+        prefix = module.name or module._name
+        for name, tensor in module.named_tensors(prefix):
+            if id(tensor) in known:
+                continue
+            known.add(id(tensor))
+            at, free = 0, name
+            while free in names:
+                at += 1
+                free = f"{name}[{at}]"
+            names[free] = tensor
+    return names
+
+
 def record(
     function: Callable[..., Any],
     *args: Any,
@@ -90,7 +124,8 @@ def record(
     Args:
         function: a function or Module of Tensors; its result holds Tensors in lists, tuples, dicts.
         args: what it is called with.
-        named: Tensors from outside that ``names`` shall have; a Module's own are in it anyway.
+        named: Tensors from outside that ``names`` shall have; those of the Modules that are called
+            are in it anyway.
         kwargs: what it is called with, by name.
 
     Raises:
@@ -114,13 +149,14 @@ def record(
                 "record: expected a Tensor of its own for each argument, got one Tensor twice; "
                 "pass a copy (F.copy)"
             )
-        result = function(*args, **kwargs)
+        with _modules_called() as modules:
+            result = function(*args, **kwargs)
         outputs = [call.bind(t) for t in tensors_in(result)]
         graph, reads = call.graph(), call.reads()
         captured = {i: t for i, t in call.externals().items() if i not in inputs}
-        told = dict(function.named_tensors()) if isinstance(function, Module) else {}
-        told.update(named or {})
+        told = _names_in([function, *modules] if isinstance(function, Module) else modules)
         names = {call.bind(t): name for name, t in told.items()}
+        names.update((call.bind(t), name) for name, t in (named or {}).items())
     except BaseException:
         call.exit(failed=True)
         raise

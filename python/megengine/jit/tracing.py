@@ -383,9 +383,9 @@ class trace:  # noqa: N801 - the name that programs use
             output_names: names of the outputs: without it, the keys of a dict that the function
                 returns, or the kinds of the ops that make them.
             append: keep what the named file holds, and put the graph after it.
-            keep_var_name: 2 keeps the names of a Module's parameters and buffers.
+            keep_var_name: 0 drops the names of parameters and buffers, as Modules call them.
             keep_opr_name: accepted: ops have no names of their own.
-            keep_param_name: keeps the names of a Module's parameters and buffers.
+            keep_param_name: keeps them with ``keep_var_name=0``, too.
             keep_opr_priority: accepted: ops run in the order in which they were called.
             no_change_graph: accepted: the graph is written as it is.
             strip_info_file: a JSON file that gets the kinds of the ops and the dtypes in the graph.

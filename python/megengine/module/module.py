@@ -39,6 +39,10 @@ def _expand(key: str, value: Any) -> Iterator[tuple[str, Tensor | Module]]:
 _expand_structure = _expand  # the name by which programs that walk a module's attributes import it
 
 
+# Gets each module that is called, while a recording asks for them: see jit.recording.
+_called: list[Module] | None = None
+
+
 def _holds_module(value: Any) -> bool:
     return any(isinstance(item, Module) for _, item in _expand("", value))
 
@@ -99,6 +103,8 @@ class Module(metaclass=ABCMeta):
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """Runs the pre-hooks, :meth:`forward` and the hooks."""
+        if _called is not None:
+            _called.append(self)
         if self._forward_pre_hooks:
             for hook in list(self._forward_pre_hooks.values()):
                 changed = hook(self, inputs)
