@@ -101,7 +101,7 @@ def reduced_gradients(method: str, bucket_bytes: int, traced: bool) -> dict[str,
 def gradients_that_differ() -> str:
     """The ranks use different parameters."""
     net = Net()
-    gm = GradManager().attach(net.parameters(), callbacks=[dist.make_allreduce_cb("sum")])
+    gm = GradManager().attach(net.parameters(), callbacks=[dist.make_allreduce_cb("SUM")])
     x = mge.tensor(np.ones((1, 3), "float32"))
     try:
         with gm:

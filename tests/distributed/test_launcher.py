@@ -58,6 +58,7 @@ def test_without_a_job() -> None:
         lambda: dist.new_group([0]),
         lambda: dist.WORLD.size,
         lambda: dist.make_allreduce_cb("sum"),
+        lambda: dist.make_allreduce_cb("MEAN"),
         lambda: dist.bcast_list_([]),
     ):
         with pytest.raises(AssertionError, match="please call init_process_group first"):

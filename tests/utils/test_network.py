@@ -245,6 +245,7 @@ def test_what_a_node_cannot_do() -> None:
     x = Network().make_input_node((4,), "float32", name="x")
     with pytest.raises(RuntimeError, match="x depends on inputs of the graph and has no contents"):
         x.numpy()
+    assert x.value is None
     for read in (lambda: x[0].item(), lambda: float(x[0]), lambda: np.asarray(x.detach())):
         with pytest.raises(RuntimeError, match="has no contents"):
             read()
@@ -260,6 +261,7 @@ def test_constants_are_computed() -> None:
     net = Network()
     two = net.make_const(np.float32([1, 2]), name="two")
     assert (two * 3 + 1).numpy().tolist() == [4, 7]
+    assert (two * 3 + 1).value.tolist() == [4, 7]
     assert two.owner.numpy().tolist() == [1, 2]
     assert (two.owner.shape, two.owner.dtype) == ((2,), np.float32)
     assert net.make_const(3).dtype == np.int32

@@ -192,8 +192,10 @@ def param_pack_concat(
     return apply(ParamPackConcat(offsets=offsets_val), *inps, offsets)[0]
 
 
-def _check_method(reduce_method: str) -> None:
-    assert reduce_method in ("sum", "mean"), "reduce_method should be sum or mean"
+def _method(reduce_method: str) -> str:
+    method = reduce_method.lower()
+    assert method in ("sum", "mean"), "reduce_method should be sum or mean"
+    return method
 
 
 def pack_allreduce_split(
@@ -208,17 +210,17 @@ def pack_allreduce_split(
         pack_list: tensors of one dtype.
         shapes: their shapes.
         group: the processes.
-        reduce_method: ``"sum"`` or ``"mean"``.
+        reduce_method: ``"sum"`` or ``"mean"``, in upper or lower case.
 
     Raises:
         AssertionError: another method.
     """
-    _check_method(reduce_method)
+    method = _method(reduce_method)
     group = as_group(group)
     offsets = get_offsets(shapes)
     packed = param_pack_concat(pack_list, Tensor(offsets, dtype="int32"), offsets)
     packed = all_reduce_sum(packed, group)
-    if reduce_method == "mean":
+    if method == "mean":
         packed = packed / group.size
     return param_pack_split(packed, offsets, shapes)
 
@@ -282,7 +284,8 @@ class AllreduceCallback:
     all raise at the end of backward, and the job is over.
 
     Args:
-        reduce_method: ``"sum"``, or ``"mean"`` for the sum divided by the number of processes.
+        reduce_method: ``"sum"``, or ``"mean"`` for the sum divided by the number of processes; in
+            upper or lower case.
         group: the processes.
         backend: see :func:`.override_backend`.
 
@@ -312,9 +315,9 @@ class AllreduceCallback:
         group: Group | Sequence[int] = WORLD,
         backend: str | None = None,
     ):
-        _check_method(reduce_method)
-        self._mean = reduce_method == "mean"
-        self._name = f'make_allreduce_cb("{reduce_method}")'
+        method = _method(reduce_method)
+        self._mean = method == "mean"
+        self._name = f'make_allreduce_cb("{method}")'
         if backend is not None:
             with override_backend(backend):
                 pass  # raises where there is no such one

@@ -64,6 +64,7 @@ class ShardedOptimizer(Optimizer):
         reduce_method: str = "mean",
         **options: Any,
     ):
+        reduce_method = reduce_method.lower()
         assert reduce_method in ("sum", "mean"), "reduce_method should be sum or mean"
         if not (isinstance(optimizer, type) and issubclass(optimizer, Optimizer)):
             raise TypeError(f"ShardedOptimizer: expected a class of optimizers, got {optimizer!r}")

@@ -174,6 +174,11 @@ class VarNode(NetworkNode, Tensor):
         """The size of an axis as a constant of the graph, of dtype int32 and shape (1,)."""
         return constant(np.array([self.shape[axis]], "int32"), f"shape_of({self.name})")
 
+    @property
+    def value(self) -> np.ndarray[Any, Any] | None:
+        """The contents of a value that depends on constants only; None of all others."""
+        return self.numpy() if is_constant(self) else None
+
     def numpy(self) -> np.ndarray:
         """The contents, of a value that depends on constants only.
 
