@@ -40,6 +40,11 @@ MGE_DECLARE_SIMD(void, max_pool_backward,
                  (DType dtype, const void* dy, const void* index, void* dx, const PoolLayout& at));
 MGE_DECLARE_SIMD(void, average_pool_backward,
                  (DType dtype, const void* dy, void* dx, const PoolLayout& at));
+// The same, row by row; the padding is at most as wide as the image.
+MGE_DECLARE_SIMD(void, max_pool_backward_rows,
+                 (DType dtype, const void* dy, const void* index, void* dx, const PoolLayout& at));
+MGE_DECLARE_SIMD(void, average_pool_backward_rows,
+                 (DType dtype, const void* dy, void* dx, const PoolLayout& at));
 
 // out: g at the maximum of each window, 0 for an index of an element in the padding.
 MGE_DECLARE_SIMD(void, max_pool_pick,

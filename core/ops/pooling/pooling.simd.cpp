@@ -2,7 +2,8 @@
 // are reduced at once, one in each lane, tap by tap (a tap is a position in the window). Rows of
 // other images are reduced in pooling_rows.simd.cpp.
 //
-// Backward passes do scattered additions, one image's block of channels (or one plane) at a time.
+// Backward passes do scattered additions, one image's block of channels (or one plane) at a time;
+// those of rows whose windows overlap, or of averages, are in pooling_rows_backward.simd.cpp.
 
 #include <algorithm>
 #include <limits>
@@ -153,12 +154,11 @@ struct InRegisters<Average<float>> {
 
 // ---- windows ------------------------------------------------------------------------------------
 
-// Outputs o in [from, to) whose window has position k of it inside the input.
-inline Range lanes_inside(int64_t k, int64_t stride, int64_t pad, int64_t size, int64_t from,
-                          int64_t to) {
-  const int64_t low = pad > k ? (pad - k + stride - 1) / stride : 0;
-  const int64_t high = size - 1 + pad - k < 0 ? 0 : (size - 1 + pad - k) / stride + 1;
-  return {std::max(low, from), std::min(high, to)};
+// Columns of outputs whose windows do not reach into the padding.
+inline Range whole_columns(const PoolLayout& p) {
+  const int64_t begin = std::min(p.out_w, (p.pad_w + p.stride_w - 1) / p.stride_w);
+  const int64_t last = p.w - p.window_w + p.pad_w;
+  return {begin, last < 0 ? begin : std::clamp(last / p.stride_w + 1, begin, p.out_w)};
 }
 
 inline std::int32_t count_of(const PoolLayout& p, Range rows, Range cols) {
@@ -240,6 +240,9 @@ void pool_deep(const PoolLayout& p, const T* x, const Reducer& start) {
 // Whether the rows are what lies side by side. Rows are padded in memory, which does not serve
 // those that are mostly padding.
 bool by_rows(const PoolLayout& p) { return !(p.channels_last && p.c >= kDeep) && p.pad_w <= p.w; }
+
+// Backward, single windows leave nothing to add up.
+bool by_rows_backward(const PoolLayout& p) { return by_rows(p) && p.out_w > 1; }
 
 // A column as a row.
 PoolLayout upright(PoolLayout p) {
@@ -362,32 +365,33 @@ void max_backward(const PoolLayout& p, const T* dy, const Index* index, T* dx) {
   using A = ComputeType<T>;
   const Units units(p);
   const TapOffsets offsets(p, std::is_same_v<T, A> ? units.pitch : units.block);
+  const bool plane = units.block == 1 && units.pitch == 1;
+  const Range whole = whole_columns(p);
   each_backward_row(p, dx, [&](const Unit& unit, A* to, int64_t pitch, int64_t oh) {
     const Range rows = rows_of(p, oh);
-    int64_t done = 0;
-    if (unit.lanes == 1 && pitch == 1 && units.pitch == 1 && inside(p, rows, cols_of(p, 0))) {
-      // A plane: one loop over the columns whose windows lie inside.
-      const Range whole = lanes_inside(p.window_w - 1, p.stride_w, p.pad_w, p.w, 0, p.out_w);
-      const int64_t o = unit.out + oh * p.out_w;
-      A* first = to + rows.begin * p.w - p.pad_w;
-      for (; done < whole.end; ++done, first += p.stride_w) {
-        first[offsets[index[o + done]]] += A(dy[o + done]);
-      }
-    }
-    for (int64_t ow = done; ow < p.out_w; ++ow) {
+    const auto column = [&](int64_t ow) {
       const int64_t o = unit.out + (oh * p.out_w + ow) * units.pitch;
       const T* g = dy + o;
       const Index* id = index + o;
       if (inside(p, rows, cols_of(p, ow))) {
         A* first = to + (rows.begin * p.w + ow * p.stride_w - p.pad_w) * pitch;
         for (int64_t j = 0; j < unit.lanes; ++j) first[offsets[id[j]] + j] += A(g[j]);
-        continue;
+        return;
       }
       for (int64_t j = 0; j < unit.lanes; ++j) {
         const int64_t at = position_of(p, oh, ow, id[j]);
         if (at >= 0) to[at * pitch + j] += A(g[j]);
       }
+    };
+    int64_t ow = 0;
+    if (plane && rows.size() == p.window_h) {
+      for (; ow < whole.begin; ++ow) column(ow);
+      const T* g = dy + unit.out + oh * p.out_w;
+      const Index* id = index + unit.out + oh * p.out_w;
+      A* first = to + rows.begin * p.w - p.pad_w;
+      for (; ow < whole.end; ++ow) first[ow * p.stride_w + offsets[id[ow]]] += A(g[ow]);
     }
+    for (; ow < p.out_w; ++ow) column(ow);
   });
 }
 
@@ -427,26 +431,36 @@ void max_pick(const PoolLayout& p, const T* g, const Index* index, T* out) {
   const Images images(p);
   const int64_t channels = images.channels;
   const TapOffsets offsets(p, channels);
-  parallel_for(
-      images.count * p.out_h, grain_of(p.out_w * channels), [&](int64_t begin, int64_t end) {
-        for (int64_t k = begin; k < end; ++k) {
-          const int64_t image = k / p.out_h, oh = k % p.out_h;
-          const T* from = g + image * p.h * p.w * channels;
-          const Range rows = rows_of(p, oh);
-          for (int64_t ow = 0; ow < p.out_w; ++ow) {
-            const int64_t o = (k * p.out_w + ow) * channels;
-            if (inside(p, rows, cols_of(p, ow))) {
-              const T* first = from + (rows.begin * p.w + ow * p.stride_w - p.pad_w) * channels;
-              for (int64_t j = 0; j < channels; ++j) out[o + j] = first[offsets[index[o + j]] + j];
-              continue;
-            }
-            for (int64_t j = 0; j < channels; ++j) {
-              const int64_t at = position_of(p, oh, ow, index[o + j]);
-              out[o + j] = at >= 0 ? from[at * channels + j] : T(0.0f);
-            }
-          }
+  const Range whole = whole_columns(p);
+  const auto rows_between = [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t image = k / p.out_h, oh = k % p.out_h;
+      const T* from = g + image * p.h * p.w * channels;
+      const Range rows = rows_of(p, oh);
+      const auto column = [&](int64_t ow) {
+        const int64_t o = (k * p.out_w + ow) * channels;
+        if (inside(p, rows, cols_of(p, ow))) {
+          const T* first = from + (rows.begin * p.w + ow * p.stride_w - p.pad_w) * channels;
+          for (int64_t j = 0; j < channels; ++j) out[o + j] = first[offsets[index[o + j]] + j];
+          return;
         }
-      });
+        for (int64_t j = 0; j < channels; ++j) {
+          const int64_t at = position_of(p, oh, ow, index[o + j]);
+          out[o + j] = at >= 0 ? from[at * channels + j] : T(0.0f);
+        }
+      };
+      int64_t ow = 0;
+      if (channels == 1 && rows.size() == p.window_h) {
+        for (; ow < whole.begin; ++ow) column(ow);
+        const Index* id = index + k * p.out_w;
+        const T* first = from + rows.begin * p.w - p.pad_w;
+        T* to = out + k * p.out_w;
+        for (; ow < whole.end; ++ow) to[ow] = first[ow * p.stride_w + offsets[id[ow]]];
+      }
+      for (; ow < p.out_w; ++ow) column(ow);
+    }
+  };
+  parallel_for(images.count * p.out_h, grain_of(p.out_w * channels), rows_between);
 }
 
 // Calls f with a null pointer of the type that indices have.
@@ -483,7 +497,15 @@ void average_pool(DType dtype, const void* x, void* y, const PoolLayout& at) {
 }
 
 void max_pool_backward(DType dtype, const void* dy, const void* index, void* dx,
-                       const PoolLayout& at) {
+                       const PoolLayout& layout) {
+  const PoolLayout at = upright(layout);
+  // By rows, each element looks at all windows that cover it; scattered additions are one for each
+  // window. What is faster was measured.
+  const int64_t strides = at.stride_h * at.stride_w;
+  if (by_rows_backward(at) && strides <= 4 && at.taps() > 2 * strides &&
+      at.taps() <= 32 * strides) {
+    return max_pool_backward_rows(dtype, dy, index, dx, at);
+  }
   visit_float("PoolingBackward", dtype, [&]<class T>(Tag<T>) {
     with_index(at, [&]<class Index>(Index*) {
       max_backward(at, static_cast<const T*>(dy), static_cast<const Index*>(index),
@@ -492,13 +514,17 @@ void max_pool_backward(DType dtype, const void* dy, const void* index, void* dx,
   });
 }
 
-void average_pool_backward(DType dtype, const void* dy, void* dx, const PoolLayout& at) {
+void average_pool_backward(DType dtype, const void* dy, void* dx, const PoolLayout& layout) {
+  const PoolLayout at = upright(layout);
+  if (by_rows_backward(at)) return average_pool_backward_rows(dtype, dy, dx, at);
   visit_float("PoolingBackward", dtype, [&]<class T>(Tag<T>) {
     average_backward(at, static_cast<const T*>(dy), static_cast<T*>(dx));
   });
 }
 
-void max_pool_pick(DType dtype, const void* g, const void* index, void* out, const PoolLayout& at) {
+void max_pool_pick(DType dtype, const void* g, const void* index, void* out,
+                   const PoolLayout& layout) {
+  const PoolLayout at = upright(layout);
   visit_float("MaxPoolPick", dtype, [&]<class T>(Tag<T>) {
     with_index(at, [&]<class Index>(Index*) {
       max_pick(at, static_cast<const T*>(g), static_cast<const Index*>(index),
