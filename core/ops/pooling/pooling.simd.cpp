@@ -500,10 +500,12 @@ void max_pool_backward(DType dtype, const void* dy, const void* index, void* dx,
                        const PoolLayout& layout) {
   const PoolLayout at = upright(layout);
   // By rows, each element looks at all windows that cover it; scattered additions are one for each
-  // window. What is faster was measured.
+  // window, but slow in 16 bits. What is faster was measured.
   const int64_t strides = at.stride_h * at.stride_w;
-  if (by_rows_backward(at) && strides <= 4 && at.taps() > 2 * strides &&
-      at.taps() <= 32 * strides) {
+  const bool low = dtype == DType::float16 || dtype == DType::bfloat16;
+  const bool plane = !at.channels_last || at.c == 1;
+  const bool overlap = strides <= 4 && at.taps() > 2 * strides;
+  if (by_rows_backward(at) && plane && (low || overlap) && at.taps() <= 32 * strides) {
     return max_pool_backward_rows(dtype, dy, index, dx, at);
   }
   visit_float("PoolingBackward", dtype, [&]<class T>(Tag<T>) {

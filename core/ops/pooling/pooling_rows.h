@@ -94,6 +94,24 @@ struct Rows {
   }
 };
 
+// Calls f(channels), with a constant for the small numbers that are common: loops over channels are
+// unrolled then.
+template <class F>
+void with_channels(int64_t channels, F&& f) {
+  switch (channels) {
+    case 1:
+      return f(std::integral_constant<int64_t, 1>{});
+    case 3:
+      return f(std::integral_constant<int64_t, 3>{});
+    case 4:
+      return f(std::integral_constant<int64_t, 4>{});
+    case 8:
+      return f(std::integral_constant<int64_t, 8>{});
+    default:
+      return f(channels);
+  }
+}
+
 // Calls f(ow) for the outputs in [from, to) whose windows reach into the padding.
 template <class F>
 void each_cut_window(const PoolLayout& p, int64_t from, int64_t to, F&& f) {

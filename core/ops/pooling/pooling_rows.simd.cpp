@@ -62,14 +62,12 @@ void split(const Rows& r, const A* __restrict from, int64_t n, int64_t position,
     if (phase < r.phases) {
       A* line = to + phase * r.phase_pitch + place * r.channels;
       const int64_t columns = (n - s + r.step - 1) / r.step;
-      if (r.channels == 1) {
-        for (int64_t i = 0; i < columns; ++i) line[i] = from[s + i * r.step];
-      } else {
+      with_channels(r.channels, [&](auto channels) {
         for (int64_t i = 0; i < columns; ++i) {
-          const A* at = from + (s + i * r.step) * r.channels;
-          for (int64_t c = 0; c < r.channels; ++c) line[i * r.channels + c] = at[c];
+          const A* at = from + (s + i * r.step) * channels;
+          for (int64_t c = 0; c < channels; ++c) line[i * channels + c] = at[c];
         }
-      }
+      });
     }
     if (++phase == r.step) phase = 0, ++place;
   }

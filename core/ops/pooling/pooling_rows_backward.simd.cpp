@@ -62,14 +62,12 @@ void weave(const Rows& r, const A* __restrict from, int64_t n, int64_t position,
     if (phase < r.phases) {
       const A* line = from + phase * r.phase_pitch + place * r.channels;
       const int64_t columns = (n - s + r.step - 1) / r.step;
-      if (r.channels == 1) {
-        for (int64_t i = 0; i < columns; ++i) to[s + i * r.step] = line[i];
-      } else {
+      with_channels(r.channels, [&](auto channels) {
         for (int64_t i = 0; i < columns; ++i) {
-          A* at = to + (s + i * r.step) * r.channels;
-          for (int64_t c = 0; c < r.channels; ++c) at[c] = line[i * r.channels + c];
+          A* at = to + (s + i * r.step) * channels;
+          for (int64_t c = 0; c < channels; ++c) at[c] = line[i * channels + c];
         }
-      }
+      });
     }
     if (++phase == r.step) phase = 0, ++place;
   }
