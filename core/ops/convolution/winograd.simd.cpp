@@ -247,19 +247,25 @@ void transform_filter_back(const float* u, int64_t point, float* taps) {
 
 constexpr int64_t kInPanel = kLanes<float>;  // channels of x side by side; kPanel of dy
 constexpr int kFilterRows = kLanes<float> / 2 > 4 ? kLanes<float> / 2 : 4;  // of a tile of products
-constexpr int64_t kDepth = 128;  // tiles of one panel of dy that stay in the first cache
-constexpr int64_t kFewestBytes = 4 << 20, kMostBytes = 16 << 20;  // of transformed tiles
+constexpr int64_t kDepth = 128;            // tiles of one panel of dy that stay in the first cache
+constexpr int64_t kMostSums = 4 << 20;     // bytes
+constexpr int64_t kFewestBytes = 4 << 20;  // of transformed tiles
 
-// A dy A^T of one tile of 2 x 2, to panels of all tiles.
-void transform_diff(const std::array<const float*, 4>& pixel, int64_t channels, float* out,
-                    int64_t tile, int64_t count) {
+struct Channels {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+
+// A dy A^T of some channels of one tile of 2 x 2, to panels of all tiles.
+void transform_diff(const std::array<const float*, 4>& pixel, Channels of, float* out, int64_t tile,
+                    int64_t count) {
   using V = Vec<float>;
-  const int64_t point = channels * count;
-  for (int64_t c = 0; c < channels; c += kLanes<float>) {
-    const int64_t panel = c / kPanel * kPanel, width = std::min(kPanel, channels - panel);
+  const int64_t point = of.size() * count;
+  for (int64_t c = 0; c < of.size(); c += kLanes<float>) {
+    const int64_t panel = c / kPanel * kPanel, width = std::min(kPanel, of.size() - panel);
     float* const to = out + panel * count + tile * width + c % kPanel;
-    const V a = load(pixel[0] + c), b = load(pixel[1] + c);
-    const V d = load(pixel[2] + c), e = load(pixel[3] + c);
+    const V a = load(pixel[0] + of.begin + c), b = load(pixel[1] + of.begin + c);
+    const V d = load(pixel[2] + of.begin + c), e = load(pixel[3] + of.begin + c);
     const V rows[4][2] = {{a, b}, {a + d, b + e}, {a - d, b - e}, {-d, -e}};
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
@@ -284,6 +290,31 @@ void add_products(const float* v, int64_t in, const float* m, int64_t width, int
           {.accumulate = accumulate || t > 0});
     }
   }
+}
+
+// Sums (point, in, out) of some channels of dy to filters (out, in, 3, 3).
+void gather_filters(const float* sums, int64_t in, Channels of, float* dw) {
+  const int64_t blocks = ceil_div(in, kFilterBlock);
+  parallel_for(ceil_div(of.size(), kPanel) * blocks, 4, [&](int64_t begin, int64_t end) {
+    alignas(kBytes) float taps[kFilterBlock][9][kPanel];
+    for (int64_t job = begin; job < end; ++job) {
+      const int64_t o0 = job / blocks * kPanel, i0 = job % blocks * kFilterBlock;
+      const int64_t width = std::min(kPanel, of.size() - o0);
+      const int64_t height = std::min(kFilterBlock, in - i0);
+      for (int64_t i = 0; i < height; ++i) {
+        for (int64_t o = 0; o < width; o += kLanes<float>) {
+          transform_filter_back(sums + (i0 + i) * of.size() + o0 + o, in * of.size(),
+                                &taps[i][0][o]);
+        }
+      }
+      for (int64_t o = 0; o < width; ++o) {
+        float* const to = dw + ((of.begin + o0 + o) * in + i0) * 9;
+        for (int64_t i = 0; i < height; ++i) {
+          for (int t = 0; t < 9; ++t) to[9 * i + t] = taps[i][t][o];
+        }
+      }
+    }
+  });
 }
 
 }  // namespace
@@ -349,55 +380,47 @@ void winograd_backward_filter(const float* x, const float* dy, float* dw,
   const Scratch zeros(sizeof(float) * static_cast<std::size_t>(std::max(in, out)));
   std::fill_n(zeros.as<float>(), std::max(in, out), 0.f);
   const Tiling tiling{at, zeros.as<float>()};
-  const int64_t all = tiling.count();
+  const int64_t tiles_in_all = tiling.count();
 
+  // Some channels of dy at a time, for which x is transformed again: that is a small part of the
+  // products, and sums for all of them take much memory.
+  const auto point_bytes = static_cast<int64_t>(kPoints * sizeof(float));
+  const int64_t groups = std::min(panels, ceil_div(point_bytes * in * out, kMostSums));
+  const int64_t most_out = ceil_div(panels, groups) * kPanel;
   // Sums are read and written once for so many tiles: these should be the larger part.
-  const auto floats = static_cast<int64_t>(sizeof(float));
-  const int64_t tile_bytes = kPoints * (in + out) * floats, sum_bytes = kPoints * in * out * floats;
-  const int64_t room = std::clamp(2 * sum_bytes, kFewestBytes, kMostBytes);
-  const int64_t most = std::max(kDepth, room / tile_bytes / kDepth * kDepth);
-  const int64_t chunks = ceil_div(all, most), chunk = ceil_div(all, chunks);
+  const int64_t tile_bytes = point_bytes * (in + most_out), sum_bytes = point_bytes * in * most_out;
+  const int64_t most =
+      std::max(kDepth, std::max(2 * sum_bytes, kFewestBytes) / tile_bytes / kDepth * kDepth);
+  const int64_t chunks = ceil_div(tiles_in_all, most), chunk = ceil_div(tiles_in_all, chunks);
   const Scratch scratch(static_cast<std::size_t>(chunk * tile_bytes + sum_bytes));
-  float* const v = scratch.as<float>();           // point, panel of in, tile, in
-  float* const m = v + kPoints * in * chunk;      // point, panel of out, tile, out
-  float* const sums = m + kPoints * out * chunk;  // point, in, out
-  for (int64_t c = 0; c < chunks; ++c) {
-    const int64_t first = all * c / chunks, count = all * (c + 1) / chunks - first;
-    parallel_for(count, 4, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        transform_input(tiling.pixels(x, first + t).data(), in, v + t * kInPanel, in * count,
-                        kInPanel * count);
-        transform_diff(tiling.results(dy, first + t), out, m, t, count);
-      }
-    });
-    parallel_for(kPoints * panels, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t job = begin; job < end; ++job) {
-        const int64_t p = job / panels, o = job % panels * kPanel;
-        add_products(v + p * in * count, in, m + (p * out + o) * count, std::min(kPanel, out - o),
-                     count, sums + p * in * out + o, out, c > 0);
-      }
-    });
-  }
-
-  const int64_t blocks = ceil_div(in, kFilterBlock);
-  parallel_for(panels * blocks, 4, [&](int64_t begin, int64_t end) {
-    alignas(kBytes) float taps[kFilterBlock][9][kPanel];
-    for (int64_t job = begin; job < end; ++job) {
-      const int64_t o0 = job / blocks * kPanel, i0 = job % blocks * kFilterBlock;
-      const int64_t width = std::min(kPanel, out - o0), height = std::min(kFilterBlock, in - i0);
-      for (int64_t i = 0; i < height; ++i) {
-        for (int64_t o = 0; o < width; o += kLanes<float>) {
-          transform_filter_back(sums + (i0 + i) * out + o0 + o, in * out, &taps[i][0][o]);
+  float* const v = scratch.as<float>();                // point, panel of in, tile, in
+  float* const m = v + kPoints * in * chunk;           // point, panel of out, tile, out
+  float* const sums = m + kPoints * most_out * chunk;  // point, in, out
+  for (int64_t g = 0; g < groups; ++g) {
+    const int64_t begin_panel = panels * g / groups, end_panel = panels * (g + 1) / groups;
+    const Channels of{begin_panel * kPanel, std::min(out, end_panel * kPanel)};
+    for (int64_t c = 0; c < chunks; ++c) {
+      const int64_t first = tiles_in_all * c / chunks;
+      const int64_t count = tiles_in_all * (c + 1) / chunks - first;
+      parallel_for(count, 4, [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t) {
+          transform_input(tiling.pixels(x, first + t).data(), in, v + t * kInPanel, in * count,
+                          kInPanel * count);
+          transform_diff(tiling.results(dy, first + t), of, m, t, count);
         }
-      }
-      for (int64_t o = 0; o < width; ++o) {
-        float* const to = dw + ((o0 + o) * in + i0) * 9;
-        for (int64_t i = 0; i < height; ++i) {
-          for (int t = 0; t < 9; ++t) to[9 * i + t] = taps[i][t][o];
+      });
+      const int64_t own_panels = end_panel - begin_panel;
+      parallel_for(kPoints * own_panels, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t job = begin; job < end; ++job) {
+          const int64_t p = job / own_panels, o = job % own_panels * kPanel;
+          add_products(v + p * in * count, in, m + (p * of.size() + o) * count,
+                       std::min(kPanel, of.size() - o), count, sums + p * in * of.size() + o,
+                       of.size(), c > 0);
         }
-      }
+      });
     }
-  });
+    gather_filters(sums, in, of, dw);
+  }
 }
 
 }  // namespace mge::cpu::MGE_SIMD_NS
