@@ -15,8 +15,15 @@ namespace mge::cpu {
 // Guards ValueImpl::companion: kernels of several threads may share a value.
 std::mutex& companion_mutex();
 
-// What tells layouts apart; a kernel's own begin with a negative number that is its alone.
+// What tells layouts apart: oneDNN's description of one, or a kernel of ours.
 using WeightLayout = std::vector<std::int64_t>;
+enum class OwnLayout : std::int64_t {
+  winograd = -1,
+  winograd_reversed = -2,
+  pointwise = -3,
+  panels = -4
+};
+inline WeightLayout layout_for(OwnLayout own) { return {static_cast<std::int64_t>(own)}; }
 
 // Training uses weights only once: a layout that is asked for a second time is worth keeping.
 // Weights of frozen programs are kept at once.

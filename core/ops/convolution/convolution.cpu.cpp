@@ -105,8 +105,6 @@ constexpr std::int64_t kWinogradSide = 7;
 constexpr std::int64_t kWinogradTiles = 48;
 // Of so many channels, half a register more or less hardly counts.
 constexpr std::int64_t kWideChannels = 112;
-// The layouts of their weights.
-constexpr std::int64_t kWinogradWeights = -1, kPointwiseWeights = -2, kReversedWeights = -4;
 
 bool for_onednn(DType dtype) { return cpu::dnn::computes(dtype); }
 
@@ -224,15 +222,16 @@ cpu::WinogradLayout winograd_layout(const Shape& x, const Shape& y, std::int64_t
 void run_winograd(const View& x, const Value& weight, cpu::WinogradFilters filters,
                   cpu::KeepWeights keep, const float* bias, const cpu::WinogradLayout& at,
                   const cpu::dnn::PostOps& post, const MutView& out) {
-  const bool forward = filters == cpu::WinogradFilters::forward;
-  const auto packed = cpu::packed_weights(
-      *weight.impl(), {forward ? kWinogradWeights : kReversedWeights}, keep, [&] {
-        const std::int64_t size = 16 * at.channels * at.out_channels;
-        auto made = std::make_shared<Scratch>(sizeof(float) * static_cast<std::size_t>(size));
-        MGE_DISPATCH(winograd_pack)(static_cast<const float*>(weight.view().data), at.channels,
-                                    at.out_channels, filters, made->as<float>());
-        return made;
-      });
+  const auto layout =
+      cpu::layout_for(filters == cpu::WinogradFilters::forward ? cpu::OwnLayout::winograd
+                                                               : cpu::OwnLayout::winograd_reversed);
+  const auto packed = cpu::packed_weights(*weight.impl(), layout, keep, [&] {
+    const std::int64_t size = 16 * at.channels * at.out_channels;
+    auto made = std::make_shared<Scratch>(sizeof(float) * static_cast<std::size_t>(size));
+    MGE_DISPATCH(winograd_pack)(static_cast<const float*>(weight.view().data), at.channels,
+                                at.out_channels, filters, made->as<float>());
+    return made;
+  });
   MGE_DISPATCH(winograd_convolution)(static_cast<const float*>(x.data), packed->as<float>(), bias,
                                      static_cast<float*>(out.data), at, post);
 }
@@ -268,13 +267,14 @@ void run_own(Own own, cpu::KeepWeights keep, const ConvAttrs& attrs, const Value
     return;
   }
   const std::int64_t channels = in[1].shape()[1], out_channels = in[1].shape()[0];
-  const auto packed = cpu::packed_weights(*in[1].impl(), {kPointwiseWeights}, keep, [&] {
-    const std::int64_t size = channels * out_channels;
-    auto made = std::make_shared<Scratch>(sizeof(float) * static_cast<std::size_t>(size));
-    MGE_DISPATCH(pointwise_pack)(static_cast<const float*>(in[1].view().data), channels,
-                                 out_channels, made->as<float>());
-    return made;
-  });
+  const auto packed =
+      cpu::packed_weights(*in[1].impl(), cpu::layout_for(cpu::OwnLayout::pointwise), keep, [&] {
+        const std::int64_t size = channels * out_channels;
+        auto made = std::make_shared<Scratch>(sizeof(float) * static_cast<std::size_t>(size));
+        MGE_DISPATCH(pointwise_pack)(static_cast<const float*>(in[1].view().data), channels,
+                                     out_channels, made->as<float>());
+        return made;
+      });
   MGE_DISPATCH(pointwise_convolution)(static_cast<const float*>(src.view().data),
                                       packed->as<float>(), bias, static_cast<float*>(out.data),
                                       {out.size() / out_channels, channels, out_channels}, post);

@@ -292,8 +292,6 @@ REGISTER_KERNEL(Dot, cpu);
 
 namespace {
 
-constexpr int64_t kLinearPanels = -4;  // tells our layout of weights apart
-
 // Beside oneDNN 3.2 with weights in its own layout, our product takes 0.98 of the time for weights
 // that come from memory, by what it fetches ahead; from 512 rows on that is made good. oneDNN's for
 // AVX2 takes 1.1 to 2 times as long as ours at any size. Fewer rows do not fill a tile.
@@ -305,8 +303,8 @@ bool takes_panels(const Product& p, const cpu::dnn::PostOps& post) {
 
 void multiply_panels(const Product& p, const View* bias, cpu::dnn::PostOps post,
                      const Value& weight) {
-  const auto panels =
-      cpu::packed_weights(*weight.impl(), {kLinearPanels}, cpu::KeepWeights::at_once, [&] {
+  const auto panels = cpu::packed_weights(
+      *weight.impl(), cpu::layout_for(cpu::OwnLayout::panels), cpu::KeepWeights::at_once, [&] {
         const int64_t size = MGE_DISPATCH(weight_panels_size)(p.depth(), p.cols());
         auto made = std::make_shared<Scratch>(static_cast<std::size_t>(size) * sizeof(float));
         MGE_DISPATCH(pack_weight_panels)
