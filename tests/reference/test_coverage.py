@@ -180,6 +180,8 @@ def tensor_members() -> list[str]:
         "__slots__",
         "__firstlineno__",  # these two from Python 3.13 on
         "__static_attributes__",
+        "__buffer__",  # from Python 3.12 on; what memoryview takes: tests/exchange/test_buffer.py
+        "__release_buffer__",
     }
     plain |= {"__weakref__"} | set(dir(object)) - {
         "__eq__",
