@@ -80,9 +80,9 @@ Left left(const PanelProduct& g, Range rows, Range deep, float* scratch) {
 
 // ---- what follows -------------------------------------------------------------------------------
 
-// x times the normal distribution function of x, which is exact to 2^-24, as 1 + erf is: layers that
-// follow add results of the size of 1. The digits of the tail, which lanes::gelu has, take three
-// times as long.
+// x times the normal distribution function of x, which is exact to 2^-24, as 1 + erf is: layers
+// that follow add results of the size of 1. The digits of the tail, which lanes::gelu has, take
+// three times as long.
 [[gnu::always_inline]] inline float gelu_of_sum(float x) {
   const float z = lanes::clamp(x, -5.5f, 5.5f);
   // (distribution function - 1/2) / z in z^2, which runs from -1 to 1 here: to 2^-25
