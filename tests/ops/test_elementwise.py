@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -15,6 +12,7 @@ import megengine.functional as F
 from megengine.autodiff import GradManager
 from megengine.core._imperative_rt.core2 import apply
 from megengine.core.ops import builtin
+from tests.ops.avx2 import outer_run, run_under_avx2
 from tests.ops.record import INTS
 
 INF, NAN = float("inf"), float("nan")
@@ -400,9 +398,6 @@ def test_units_in_the_last_place(name: str) -> None:
     assert np.max(np.abs(got[finite] - want[finite]) / unit) <= LIMITS[name]
 
 
-@pytest.mark.skipif("MGE_CPU_ISA" in os.environ, reason="already the inner run")
+@outer_run
 def test_this_file_under_avx2() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
-    env = {**os.environ, "MGE_CPU_ISA": "avx2"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-3000:]
+    run_under_avx2(__file__)

@@ -5,9 +5,6 @@ panel, a tile and a block, and what follows the product.
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -17,6 +14,7 @@ import megengine as mge
 from megengine import device
 from megengine.core._imperative_rt.core2 import apply
 from megengine.core.ops import builtin
+from tests.ops.avx2 import outer_run, run_under_avx2
 from tests.ops.cases.post_ops import ACTIVATIONS
 
 Array = np.ndarray[Any, Any]
@@ -127,9 +125,6 @@ def test_nan_stays_in_its_row_and_column() -> None:
     np.testing.assert_array_equal(np.isfinite(got), ~bad)
 
 
-@pytest.mark.skipif("MGE_CPU_ISA" in os.environ, reason="already the inner run")
+@outer_run
 def test_this_file_under_avx2() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
-    env = {**os.environ, "MGE_CPU_ISA": "avx2"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-3000:]
+    run_under_avx2(__file__)

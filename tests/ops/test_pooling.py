@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
 import platform
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -17,6 +14,7 @@ from megengine import device
 from megengine.autodiff import GradManager
 from megengine.core._imperative_rt.core2 import apply
 from megengine.core.ops import builtin
+from tests.ops.avx2 import outer_run, run_under_avx2
 from tests.ops.record import Array
 
 INF, NAN = np.inf, np.nan
@@ -314,11 +312,8 @@ def test_any_number_of_threads() -> None:
         device.set_num_threads(before)
 
 
-@pytest.mark.skipif("MGE_CPU_ISA" in os.environ, reason="already the inner run")
+@outer_run
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="needs AVX2")
 def test_avx2() -> None:
-    env = {**os.environ, "MGE_CPU_ISA": "avx2"}
     picked = "shapes or strides or dtypes or random or finite or far"
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-k", picked, __file__]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-3000:]
+    run_under_avx2(__file__, "-x", "-k", picked)

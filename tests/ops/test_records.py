@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +12,7 @@ import megengine as mge
 import megengine.functional as F
 from megengine import device
 from megengine.autodiff import GradManager
+from tests.ops.avx2 import outer_run, run_under_avx2
 from tests.ops.compare import (
     array,
     check_close,
@@ -410,25 +408,8 @@ def test_decomposed(record: Record) -> None:
         )
 
 
-@pytest.mark.skipif("MGE_CPU_ISA" in os.environ, reason="already the inner run")
+@outer_run
 def test_avx2(request: pytest.FixtureRequest) -> None:
-    """The values once more under AVX2, in a process of its own: the instruction set is chosen at
-    import.
-    """
-    command = [sys.executable, "-m", "pytest", __file__, "-q", "-x", "-p", "no:cacheprovider"]
-    command += [
-        "-k",
-        "test_values or test_gradient",
-        f"--seed={request.config.getoption('--seed')}",
-    ]
-    env = dict(os.environ, MGE_CPU_ISA="avx2")
-    run = subprocess.run(
-        command,
-        check=False,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=request.config.rootpath,
-    )
-    assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
+    """The values once more."""
+    seed = f"--seed={request.config.getoption('--seed')}"
+    run_under_avx2(__file__, "-x", "-k", "test_values or test_gradient", seed)

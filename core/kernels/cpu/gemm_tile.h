@@ -4,41 +4,19 @@
 
 #include <cstdint>
 
+#include "core/kernels/cpu/vectors.h"
+
 namespace mge::cpu::MGE_SIMD_NS {
 namespace {
 
 #if defined(__AVX512F__)
-constexpr int kBytes = 64;
 constexpr int kMaxRows = 12;  // 12 x 2 accumulators of 32 registers
-#elif defined(__AVX2__)
-constexpr int kBytes = 32;
-constexpr int kMaxRows = 6;  // 6 x 2 of 16
 #else
-constexpr int kBytes = 16;
-constexpr int kMaxRows = 6;
+constexpr int kMaxRows = 6;  // 6 x 2 of 16
 #endif
 
 template <class T>
-struct VecOf {
-  typedef T type [[gnu::vector_size(kBytes)]];
-};
-template <class T>
-using Vec = typename VecOf<T>::type;
-template <class T>
-constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
-template <class T>
 constexpr int kTileCols = 2 * kLanes<T>;
-
-template <class T>
-[[gnu::always_inline]] inline Vec<T> load(const T* p) {
-  Vec<T> v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
-}
-template <class T>
-[[gnu::always_inline]] inline void store(T* p, Vec<T> v) {
-  __builtin_memcpy(p, &v, sizeof v);
-}
 
 // What a tile does beside its product.
 template <class T>

@@ -190,21 +190,6 @@ bool try_onednn(const char* op, const Conv& conv, const Value& x, const Prepared
 
 namespace {
 
-// Whether Winograd's way is faster than oneDNN for a convolution of this kernel, from `in` channels
-// to `out`, which gives so many rows and columns.
-bool winograd_fits(const ConvAttrs& attrs, const Spec& weight, std::int64_t in, std::int64_t out,
-                   std::int64_t out_h, std::int64_t out_w) {
-  const Shape& w = weight.shape;
-  return attrs.spatial == 2 && w.size() == 4 && w[2] == 3 && w[3] == 3 &&
-         attrs.mode == ConvMode::CROSS_CORRELATION && weight.dtype == DType::float32 &&
-         weight.strides == row_major(w) && attrs.stride[0] == 1 && attrs.stride[1] == 1 &&
-         attrs.dilate[0] == 1 && attrs.dilate[1] == 1 && in % cpu::kWinogradChannels == 0 &&
-         out % cpu::kWinogradOutChannels == 0 && out_h >= kWinogradSide && out_w >= kWinogradSide;
-}
-bool worth_transforming(std::int64_t batch, std::int64_t out_h, std::int64_t out_w) {
-  return batch * ((out_h + 1) / 2) * ((out_w + 1) / 2) >= kWinogradTiles;
-}
-
 cpu::WinogradLayout winograd_layout(const Shape& x, const Shape& y, std::int64_t pad_h,
                                     std::int64_t pad_w) {
   return {.batch = x[0],
@@ -216,6 +201,22 @@ cpu::WinogradLayout winograd_layout(const Shape& x, const Shape& y, std::int64_t
           .out_w = y[3],
           .pad_h = pad_h,
           .pad_w = pad_w};
+}
+
+// Whether Winograd's way is faster than oneDNN's with this kernel, once it is transformed.
+bool winograd_fits(const ConvAttrs& attrs, const Spec& weight, const cpu::WinogradLayout& at) {
+  const Shape& w = weight.shape;
+  return attrs.spatial == 2 && w.size() == 4 && w[2] == 3 && w[3] == 3 &&
+         attrs.mode == ConvMode::CROSS_CORRELATION && weight.dtype == DType::float32 &&
+         weight.strides == row_major(w) && attrs.stride[0] == 1 && attrs.stride[1] == 1 &&
+         attrs.dilate[0] == 1 && attrs.dilate[1] == 1 &&
+         at.channels % cpu::kWinogradChannels == 0 &&
+         at.out_channels % cpu::kWinogradOutChannels == 0 && at.out_h >= kWinogradSide &&
+         at.out_w >= kWinogradSide;
+}
+// Whether it is worth that for one use.
+bool worth_transforming(const cpu::WinogradLayout& at) {
+  return at.batch * ((at.out_h + 1) / 2) * ((at.out_w + 1) / 2) >= kWinogradTiles;
 }
 
 // `x` and `out` are channels-last.
@@ -239,11 +240,11 @@ void run_winograd(const View& x, const Value& weight, cpu::WinogradFilters filte
 // Which of our kernels for weights that stay is faster than oneDNN, if any is.
 enum class Own : std::uint8_t { none, winograd, pointwise };
 
-Own own_kernel(const ConvAttrs& attrs, const Spec& x, const Spec& weight) {
+// `y` is the shape of the result.
+Own own_kernel(const ConvAttrs& attrs, const Spec& x, const Spec& weight, const Shape& y) {
   const Shape& w = weight.shape;
   if (x.dtype != DType::float32 || w.size() != 4) return Own::none;
-  if (winograd_fits(attrs, weight, w[1], w[0], x.shape[2] + 2 * attrs.pad[0] - 2,
-                    x.shape[3] + 2 * attrs.pad[1] - 2)) {
+  if (winograd_fits(attrs, weight, winograd_layout(x.shape, y, attrs.pad[0], attrs.pad[1]))) {
     return Own::winograd;
   }
   // oneDNN computes whole registers, which half of the last one is wasted on.
@@ -283,13 +284,14 @@ void run_own(Own own, cpu::KeepWeights keep, const ConvAttrs& attrs, const Value
 }  // namespace
 
 bool packs_weights(const ConvAttrs& attrs, const Spec& x, const Spec& weight) {
-  return own_kernel(attrs, x, weight) != Own::none;
+  const Shape y = infer_convolution("Convolution", attrs, {x, weight}).shape;
+  return own_kernel(attrs, x, weight, y) != Own::none;
 }
 
 bool run_convolution_with(const char* op, const ConvAttrs& attrs, const Values& in,
                           const cpu::dnn::PostOps& post, const MutView& out) {
   if (out.size() == 0 || in[0].size() == 0 || in[1].size() == 0) return false;
-  const Own own = own_kernel(attrs, in[0].spec(), in[1].spec());
+  const Own own = own_kernel(attrs, in[0].spec(), in[1].spec(), out.shape);
   if (own != Own::none && is_channels_last(out.shape, out.strides)) {
     run_own(own, cpu::KeepWeights::at_once, attrs, in, post, out);
     return true;
@@ -312,8 +314,8 @@ void run_convolution(const char* op, const ConvAttrs& attrs, const Values& in, c
   const View* bias = in.size() > 2 ? &b : nullptr;
   if (out.size() == 0) return;
   if (x.size() == 0 || in[1].size() == 0) return fill(out, bias);
-  if (own_kernel(attrs, in[0].spec(), in[1].spec()) == Own::winograd &&
-      worth_transforming(out.shape[0], out.shape[2], out.shape[3]) &&
+  if (own_kernel(attrs, in[0].spec(), in[1].spec(), out.shape) == Own::winograd &&
+      worth_transforming(winograd_layout(x.shape, out.shape, attrs.pad[0], attrs.pad[1])) &&
       is_channels_last(out.shape, out.strides)) {
     return run_own(Own::winograd, cpu::KeepWeights::from_second, attrs, in, {}, out);
   }
@@ -375,14 +377,13 @@ void run_backward_data(const char* op, const ConvAttrs& attrs, const Value& weig
   const View d = diff_value.view();
   if (out.size() == 0) return;
   if (d.size() == 0 || weight_value.size() == 0) return fill_zeros(out);
+  // A convolution by the reversed kernels.
+  const auto reversed = winograd_layout(d.shape, out.shape, 2 - attrs.pad[0], 2 - attrs.pad[1]);
   if (out.dtype == DType::float32 && is_channels_last(out.shape, out.strides) &&
-      winograd_fits(attrs, weight_value.spec(), d.shape[1], out.shape[1], out.shape[2],
-                    out.shape[3]) &&
-      worth_transforming(out.shape[0], out.shape[2], out.shape[3])) {
+      winograd_fits(attrs, weight_value.spec(), reversed) && worth_transforming(reversed)) {
     const Prepared diff(d, DType::float32, kChannelsLast);
-    return run_winograd(
-        diff.view(), weight_value, cpu::WinogradFilters::reversed, cpu::KeepWeights::from_second,
-        nullptr, winograd_layout(d.shape, out.shape, 2 - attrs.pad[0], 2 - attrs.pad[1]), {}, out);
+    return run_winograd(diff.view(), weight_value, cpu::WinogradFilters::reversed,
+                        cpu::KeepWeights::from_second, nullptr, reversed, {}, out);
   }
   const View w = correlated(weight_value.view(), attrs);
   const Conv conv = conv_of(attrs, w.shape);
@@ -434,14 +435,14 @@ void run_backward_filter(const char* op, const ConvAttrs& attrs, const Value& sr
   const View x = src_value.view(), d = diff_value.view();
   if (out.size() == 0) return;
   if (x.size() == 0 || d.size() == 0) return fill_zeros(out);
+  const auto tiled = winograd_layout(x.shape, d.shape, attrs.pad[0], attrs.pad[1]);
   if (d.dtype == DType::float32 && d.shape[1] % cpu::kWinogradChannels == 0 &&
-      winograd_fits(attrs, Spec(out.dtype, out.shape, out.strides), x.shape[1], d.shape[1],
-                    d.shape[2], d.shape[3]) &&
-      worth_transforming(d.shape[0], d.shape[2], d.shape[3])) {
+      winograd_fits(attrs, Spec(out.dtype, out.shape, out.strides), tiled) &&
+      worth_transforming(tiled)) {
     const Prepared src = take_input(src_value, DType::float32), diff(d, d.dtype, kChannelsLast);
     MGE_DISPATCH(winograd_backward_filter)
     (static_cast<const float*>(src.view().data), static_cast<const float*>(diff.view().data),
-     static_cast<float*>(out.data), winograd_layout(x.shape, d.shape, attrs.pad[0], attrs.pad[1]));
+     static_cast<float*>(out.data), tiled);
     return;
   }
   const Conv conv = conv_of(attrs, out.shape);

@@ -137,13 +137,13 @@ void fill_columns(const DeformLayout& p, const A* x, const A* offset, const A* m
 template <class A>
 [[gnu::always_inline]] inline void add_products(const A* g, const Corners<A>& from, int64_t first,
                                                 int64_t n, double* total) {
-  constexpr int64_t lanes = channels::kLanes<A>;
-  channels::Vec<A> sum[4] = {};
+  constexpr int64_t lanes = kLanes<A>;
+  Vec<A> sum[4] = {};
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const channels::Vec<A> v = channels::load(g + i);
+    const Vec<A> v = load(g + i);
 #pragma GCC unroll 4
-    for (int k = 0; k < 4; ++k) sum[k] += v * channels::load(from.at[k] + first + i);
+    for (int k = 0; k < 4; ++k) sum[k] += v * load(from.at[k] + first + i);
   }
   for (int k = 0; k < 4; ++k) {
     A s = 0;

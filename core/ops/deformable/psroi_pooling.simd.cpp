@@ -177,10 +177,10 @@ void backward_data(const PsroiLayout& p, const A* dy, A* dx) {
 
 template <class A>
 double dot(const A* a, const A* b, int64_t n) {
-  constexpr int64_t lanes = channels::kLanes<A>;
-  channels::Vec<A> sum = {};
+  constexpr int64_t lanes = kLanes<A>;
+  Vec<A> sum = {};
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) sum += channels::load(a + i) * channels::load(b + i);
+  for (; i + lanes <= n; i += lanes) sum += load(a + i) * load(b + i);
   A total = 0;
   for (int64_t l = 0; l < lanes; ++l) total += sum[l];
   for (; i < n; ++i) total += a[i] * b[i];

@@ -11,8 +11,6 @@
 namespace mge::cpu::MGE_SIMD_NS {
 namespace {
 
-using channels::kLanes;
-using channels::Vec;
 using std::int64_t;
 
 template <class A>
@@ -37,9 +35,9 @@ template <bool multiply, int D, class A>
                                            Vec<A>* sum, A* rest) {
   int64_t i = 0;
   for (; i + kLanes<A> <= n; i += kLanes<A>) {
-    const Vec<A> va = channels::load(a + i);
+    const Vec<A> va = load(a + i);
 #pragma GCC unroll 8
-    for (int k = 0; k < D; ++k) sum[k] += term<multiply>(va, channels::load(b + k * step + i));
+    for (int k = 0; k < D; ++k) sum[k] += term<multiply>(va, load(b + k * step + i));
   }
   for (; i < n; ++i) {
 #pragma GCC unroll 8
@@ -118,7 +116,7 @@ void collect(const CorrelationLayout& p, const A* dy, const A* a, const A* b, in
     if constexpr (V == 0) {
       return *from;
     } else {
-      return channels::load(from);
+      return load(from);
     }
   };
   const int64_t across = p.across(), row = p.w * p.c;
@@ -161,7 +159,7 @@ void collect(const CorrelationLayout& p, const A* dy, const A* a, const A* b, in
     if constexpr (V == 0) {
       *to = scaled;
     } else {
-      channels::store(to + v * lanes, scaled);
+      store(to + v * lanes, scaled);
     }
   }
 }

@@ -2,47 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
+
+#include "core/kernels/cpu/vectors.h"
 
 namespace mge::cpu::MGE_SIMD_NS {
 namespace {
 namespace channels {
-
-#if defined(__AVX512F__)
-#define MGE_VECTOR_BYTES 64
-#elif defined(__AVX__)
-#define MGE_VECTOR_BYTES 32
-#else
-#define MGE_VECTOR_BYTES 16
-#endif
-
-// One register of A.
-template <class A>
-struct VecOf;
-template <>
-struct VecOf<float> {
-  typedef float type __attribute__((vector_size(MGE_VECTOR_BYTES)));
-};
-template <>
-struct VecOf<double> {
-  typedef double type __attribute__((vector_size(MGE_VECTOR_BYTES)));
-};
-template <class A>
-using Vec = typename VecOf<A>::type;
-template <class A>
-inline constexpr std::int64_t kLanes = MGE_VECTOR_BYTES / static_cast<std::int64_t>(sizeof(A));
-#undef MGE_VECTOR_BYTES
-
-template <class A>
-[[gnu::always_inline]] inline Vec<A> load(const A* p) {
-  Vec<A> v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-template <class A>
-[[gnu::always_inline]] inline void store(A* p, Vec<A> v) {
-  std::memcpy(p, &v, sizeof v);
-}
 
 // to[i] += w * from[i].
 template <class A>

@@ -114,27 +114,27 @@ template <int V, class A>
     }
     *out = sum * bin.share;
   } else {
-    constexpr int64_t lanes = channels::kLanes<A>;
-    channels::Vec<A> sum[V] = {};
+    constexpr int64_t lanes = kLanes<A>;
+    Vec<A> sum[V] = {};
     for (const Tap<A>* y = bin.y; y != bin.y_end; ++y) {
-      channels::Vec<A> row[V] = {};
+      Vec<A> row[V] = {};
       for (const Tap<A>* x = bin.x; x != bin.x_end; ++x) {
         const A* from = image + y->at + x->at;
 #pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) row[v] += x->weight * channels::load(from + v * lanes);
+        for (int v = 0; v < V; ++v) row[v] += x->weight * load(from + v * lanes);
       }
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) sum[v] += y->weight * row[v];
     }
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) channels::store(out + v * lanes, sum[v] * bin.share);
+    for (int v = 0; v < V; ++v) store(out + v * lanes, sum[v] * bin.share);
   }
 }
 
 // image += weight * g over the pixels of a bin.
 template <int V, class A>
 [[gnu::always_inline]] inline void spread_bin(A* image, const Bin<A>& bin, const A* g) {
-  constexpr int64_t lanes = channels::kLanes<A>;
+  constexpr int64_t lanes = kLanes<A>;
   for (const Tap<A>* y = bin.y; y != bin.y_end; ++y) {
     for (const Tap<A>* x = bin.x; x != bin.x_end; ++x) {
       const A weight = y->weight * x->weight * bin.share;
@@ -144,8 +144,7 @@ template <int V, class A>
       } else {
 #pragma GCC unroll 4
         for (int v = 0; v < V; ++v) {
-          channels::store(to + v * lanes,
-                          channels::load(to + v * lanes) + weight * channels::load(g + v * lanes));
+          store(to + v * lanes, load(to + v * lanes) + weight * load(g + v * lanes));
         }
       }
     }

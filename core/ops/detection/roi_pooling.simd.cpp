@@ -71,8 +71,8 @@ void average_bin(const RoiPoolLayout& p, const A* image, const Bin& bin, A* __re
 template <int V, class A>
 [[gnu::always_inline]] inline void max_bin(const RoiPoolLayout& p, const A* image, const Bin& bin,
                                            A* out, std::int32_t* index) {
-  constexpr int many = V == 0 ? 1 : V, lanes = V == 0 ? 1 : static_cast<int>(channels::kLanes<A>);
-  using T = std::conditional_t<V == 0, A, channels::Vec<A>>;
+  constexpr int many = V == 0 ? 1 : V, lanes = V == 0 ? 1 : static_cast<int>(kLanes<A>);
+  using T = std::conditional_t<V == 0, A, Vec<A>>;
   using I = std::conditional_t<V == 0, std::int64_t, decltype(T{} < T{})>;
   const bool empty = bin.empty();
   const int64_t first = empty ? -1 : bin.y.begin * p.w + bin.x.begin;

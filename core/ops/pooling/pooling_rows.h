@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "core/kernels/cpu/parallel.h"
+#include "core/kernels/cpu/vectors.h"
 #include "core/ops/pooling/pooling_windows.h"
 
 namespace mge::cpu::MGE_SIMD_NS {
@@ -14,39 +15,12 @@ namespace {
 
 using std::int64_t;
 
-#if defined(__AVX512F__)
-constexpr int64_t kBytes = 64;
-#elif defined(__AVX2__)
-constexpr int64_t kBytes = 32;
-#else
-constexpr int64_t kBytes = 16;
-#endif
-
-template <class A>
-struct VectorOf {
-  typedef A type __attribute__((vector_size(kBytes)));
-};
-template <class A>
-using Vector = typename VectorOf<A>::type;
-template <class A>
-constexpr int64_t kVector = kBytes / static_cast<int64_t>(sizeof(A));
 // Numbers of taps, as wide as what they are chosen by.
 template <class A>
 using TapOf = std::conditional_t<sizeof(A) == 8, std::int64_t, std::int32_t>;
 // What is computed in: float for small integers too, which it holds exactly.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-template <class A>
-[[gnu::always_inline]] inline Vector<A> load(const A* p) {
-  Vector<A> v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
-}
-template <class A>
-[[gnu::always_inline]] inline void store(A* p, Vector<A> v) {
-  __builtin_memcpy(p, &v, sizeof v);
-}
 
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 

@@ -122,11 +122,11 @@ struct MaxRows {
     const Tap* first = reinterpret_cast<const Tap*>(notes);
     Tap* taps = taps_of(r, to);
     const int64_t lanes = r.lanes, window = p.window_w;  // that no store may alias
-    for (int64_t j = 0; j < lanes; j += kVector<A>) {
-      Vector<A> best = load(phases + j);
-      Vector<Tap> found = load(first + j);
+    for (int64_t j = 0; j < lanes; j += kLanes<A>) {
+      Vec<A> best = load(phases + j);
+      Vec<Tap> found = load(first + j);
       for (int64_t kw = 1; kw < window; ++kw) {
-        take(load(phases + offsets[kw] + j), Vector<Tap>{} + static_cast<Tap>(kw), best, found);
+        take(load(phases + offsets[kw] + j), Vec<Tap>{} + static_cast<Tap>(kw), best, found);
       }
       store(to + j, best);
       store(taps + j, found);
@@ -141,12 +141,12 @@ struct MaxRows {
     const auto taps_in = [lanes](const A* row) {
       return load(reinterpret_cast<const Tap*>(row + lanes));
     };
-    for (int64_t j = 0; j < lanes; j += kVector<A>) {
+    for (int64_t j = 0; j < lanes; j += kLanes<A>) {
       int64_t slot = first_slot;
       const A* row = ring + slot * values * lanes + j;
-      Vector<Tap> tap = Vector<Tap>{} + static_cast<Tap>(first);
-      Vector<A> best = load(row);
-      Vector<Tap> found = taps_in(row) + tap;
+      Vec<Tap> tap = Vec<Tap>{} + static_cast<Tap>(first);
+      Vec<A> best = load(row);
+      Vec<Tap> found = taps_in(row) + tap;
       for (int64_t i = 1; i < rows.size(); ++i) {
         if (++slot == slots) slot = 0;
         row = ring + slot * values * lanes + j;
@@ -175,9 +175,8 @@ struct MaxRows {
   void run(const T* x, int64_t n, int64_t first, int64_t count, int64_t out) const;
 
  private:
-  [[gnu::always_inline]] static void take(Vector<A> v, Vector<Tap> tap, Vector<A>& best,
-                                          Vector<Tap>& found) {
-    const Vector<Tap> more = ~(v <= best) & (best == best);  // greater, or the first NaN
+  [[gnu::always_inline]] static void take(Vec<A> v, Vec<Tap> tap, Vec<A>& best, Vec<Tap>& found) {
+    const Vec<Tap> more = ~(v <= best) & (best == best);  // greater, or the first NaN
     best = more ? v : best;
     found = more ? tap : found;
   }
@@ -201,8 +200,8 @@ struct AverageRows {
   static void across(const PoolLayout& p, const Rows& r, const A* phases, const int64_t* offsets,
                      const A*, A* to) {
     const int64_t lanes = r.lanes, window = p.window_w;
-    for (int64_t j = 0; j < lanes; j += kVector<A>) {
-      Vector<A> sum = {};
+    for (int64_t j = 0; j < lanes; j += kLanes<A>) {
+      Vec<A> sum = {};
       for (int64_t kw = 0; kw < window; ++kw) sum += load(phases + offsets[kw] + j);
       store(to + j, sum);
     }
@@ -212,9 +211,9 @@ struct AverageRows {
                    int64_t slots, const A* columns, A* to) {
     const A height = A(p.count_padding ? p.window_h : rows.size());
     const int64_t lanes = r.lanes, first_slot = rows.begin % slots;
-    for (int64_t j = 0; j < lanes; j += kVector<A>) {
+    for (int64_t j = 0; j < lanes; j += kLanes<A>) {
       int64_t slot = first_slot;
-      Vector<A> sum = {};
+      Vec<A> sum = {};
       for (int64_t i = 0; i < rows.size(); ++i) {
         sum += load(ring + slot * lanes + j);
         if (++slot == slots) slot = 0;
@@ -234,7 +233,7 @@ template <class T, class Reducer>
 void pool_rows(const PoolLayout& p, const T* x, const Reducer& reducer) {
   using A = typename Reducer::A;
   const int64_t step = p.out_w == 1 ? p.window_w : p.stride_w;
-  const Rows r(p, step, p.out_w, p.out_h, kVector<A>);
+  const Rows r(p, step, p.out_w, p.out_h, kLanes<A>);
   const int64_t slots = std::min(p.window_h, p.h);
   const int64_t row_lanes = Reducer::values * r.lanes;
   // Of each thread, in this order: phases, notes, a row on its way, the ring of rows, results.
@@ -242,7 +241,7 @@ void pool_rows(const PoolLayout& p, const T* x, const Reducer& reducer) {
   const int64_t most_columns = std::min(p.w, (r.places - 1) * p.stride_w + p.window_w);
   const int64_t ring_at = buffer_at + most_columns * r.channels;
   const int64_t result_at = ring_at + slots * row_lanes;
-  const int64_t size = round_up(result_at + row_lanes, kVector<A>);
+  const int64_t size = round_up(result_at + row_lanes, kLanes<A>);
   const int threads = num_threads();  // allocated here: nothing may throw inside parallel_for
   Scratch scratch(static_cast<std::size_t>(size * threads) * sizeof(A));
   Scratch table(static_cast<std::size_t>(p.window_w) * sizeof(int64_t));
@@ -298,9 +297,9 @@ bool takes_whole_rows(const PoolLayout& p) {
 }
 
 template <class A>
-Vector<TapOf<A>> own_numbers() {
-  Vector<TapOf<A>> own;
-  for (int64_t j = 0; j < kVector<A>; ++j) own[j] = static_cast<TapOf<A>>(j);
+Vec<TapOf<A>> own_numbers() {
+  Vec<TapOf<A>> own;
+  for (int64_t j = 0; j < kLanes<A>; ++j) own[j] = static_cast<TapOf<A>>(j);
   return own;
 }
 
@@ -309,21 +308,21 @@ Vector<TapOf<A>> own_numbers() {
 template <class T, class F>
 [[gnu::always_inline]] inline void each_vector(const T* x, int64_t n, Wide<T> padding, F&& f) {
   using A = Wide<T>;
-  constexpr int64_t lanes = kVector<A>;
+  constexpr int64_t lanes = kLanes<A>;
   if constexpr (std::is_same_v<T, A>) {
     if (n >= lanes) {
       for (int64_t i = 0; i + lanes <= n; i += lanes) f(load(x + i), i);
       const int64_t seen = (lanes - n % lanes) % lanes;
       if (seen == 0) return;
       const auto fresh = own_numbers<A>() >= static_cast<TapOf<A>>(seen);
-      return f(fresh ? load(x + n - lanes) : Vector<A>{} + padding, n - lanes);
+      return f(fresh ? load(x + n - lanes) : Vec<A>{} + padding, n - lanes);
     }
   }
   constexpr int64_t kBlock = 512;
   A block[kBlock];
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t here = std::min(kBlock, n - i), padded = round_up(here, lanes);
-    store(block + padded - lanes, Vector<A>{} + padding);
+    store(block + padded - lanes, Vec<A>{} + padding);
     convert_run(x + i, block, here);
     for (int64_t j = 0; j < padded; j += lanes) f(load(block + j), i + j);
   }
@@ -345,21 +344,20 @@ template <std::size_t Lanes, std::size_t Step = Lanes / 2, class F>
 
 template <class T>
 void MaxRows<T>::run(const T* x, int64_t n, int64_t first, int64_t, int64_t out) const {
-  Vector<A> best = Vector<A>{} + padding;
-  Vector<Tap> found = {};
-  const Vector<Tap> own = own_numbers<A>();
-  each_vector(x, n, padding, [&](Vector<A> v, int64_t from) {
-    take(v, own + static_cast<Tap>(from), best, found);
-  });
+  Vec<A> best = Vec<A>{} + padding;
+  Vec<Tap> found = {};
+  const Vec<Tap> own = own_numbers<A>();
+  each_vector(x, n, padding,
+              [&](Vec<A> v, int64_t from) { take(v, own + static_cast<Tap>(from), best, found); });
   // Lanes do not follow one another: of those that have the maximum, the least tap is the first.
-  Vector<A> most = best;
-  each_exchange<kVector<A>>([&](auto exchange) {
-    const Vector<A> v = exchange(most);
+  Vec<A> most = best;
+  each_exchange<kLanes<A>>([&](auto exchange) {
+    const Vec<A> v = exchange(most);
     most = ~(v <= most) & (most == most) ? v : most;
   });
-  found = (best == most) | (best != best) ? found : Vector<Tap>{} + std::numeric_limits<Tap>::max();
-  each_exchange<kVector<A>>([&](auto exchange) {
-    const Vector<Tap> tap = exchange(found);
+  found = (best == most) | (best != best) ? found : Vec<Tap>{} + std::numeric_limits<Tap>::max();
+  each_exchange<kLanes<A>>([&](auto exchange) {
+    const Vec<Tap> tap = exchange(found);
     found = tap < found ? tap : found;
   });
   const A top = most[0];
@@ -375,9 +373,9 @@ void MaxRows<T>::run(const T* x, int64_t n, int64_t first, int64_t, int64_t out)
 
 template <class T>
 void AverageRows<T>::run(const T* x, int64_t n, int64_t, int64_t count, int64_t out) const {
-  Vector<A> sum = {};
-  each_vector(x, n, padding, [&](Vector<A> v, int64_t) { sum += v; });
-  each_exchange<kVector<A>>([&](auto exchange) { sum += exchange(sum); });
+  Vec<A> sum = {};
+  each_vector(x, n, padding, [&](Vec<A> v, int64_t) { sum += v; });
+  each_exchange<kLanes<A>>([&](auto exchange) { sum += exchange(sum); });
   const A mean = sum[0] / A(count);
   convert_run(&mean, y + out, 1);
 }

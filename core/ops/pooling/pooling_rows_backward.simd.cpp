@@ -94,9 +94,9 @@ void across(const Rows& r, const A* rows, int64_t pitch, int64_t window, A* phas
   for (int64_t phase = 0; phase < r.phases; ++phase) {
     const A* first = rows + phase * pitch + r.reach * r.channels;
     A* to = phases + phase * r.phase_pitch;
-    for (int64_t j = 0; j < lanes; j += kVector<A>) {
+    for (int64_t j = 0; j < lanes; j += kLanes<A>) {
       const A* from = first + j;
-      Vector<A> sum = load(from);
+      Vec<A> sum = load(from);
       for (int64_t kw = phase + step; kw < window; kw += step) sum += load(from += back);
       store(to + j, sum);
     }
@@ -149,18 +149,18 @@ struct MaxBack {
                            int64_t slots, int64_t row_lanes, int64_t kw, A* to) {
     const int64_t first = outputs.begin % slots;
     const int64_t first_tap = (ih + p.pad_h - outputs.begin * p.stride_h) * p.window_w + kw;
-    const Vector<Tap> next = Vector<Tap>{} + static_cast<Tap>(p.stride_h * p.window_w);
-    for (int64_t j = 0; j < row_lanes; j += kVector<A>) {
-      Vector<A> sum[N] = {};
-      Vector<Tap> tap = Vector<Tap>{} + static_cast<Tap>(first_tap);
+    const Vec<Tap> next = Vec<Tap>{} + static_cast<Tap>(p.stride_h * p.window_w);
+    for (int64_t j = 0; j < row_lanes; j += kLanes<A>) {
+      Vec<A> sum[N] = {};
+      Vec<Tap> tap = Vec<Tap>{} + static_cast<Tap>(first_tap);
       int64_t slot = first;
       for (int64_t i = 0; i < outputs.size(); ++i, tap -= next) {
         const A* g = ring + slot * values * row_lanes + j;
-        const Vector<A> v = load(g);
-        const Vector<Tap> id = load(reinterpret_cast<const Tap*>(g + row_lanes)) - tap;
+        const Vec<A> v = load(g);
+        const Vec<Tap> id = load(reinterpret_cast<const Tap*>(g + row_lanes)) - tap;
 #pragma GCC unroll 4
         for (int k = 0; k < N; ++k) {
-          sum[k] += id == Vector<Tap>{} + static_cast<Tap>(k) ? v : Vector<A>{};
+          sum[k] += id == Vec<Tap>{} + static_cast<Tap>(k) ? v : Vec<A>{};
         }
         if (++slot == slots) slot = 0;
       }
@@ -194,7 +194,7 @@ struct AverageBack {
   void row_done(const PoolLayout& p, int64_t oh, const A* columns, int64_t row_lanes,
                 A* row) const {
     const A height = A(p.count_padding ? p.window_h : rows_of(p, oh).size());
-    for (int64_t j = 0; j < row_lanes; j += kVector<A>) {
+    for (int64_t j = 0; j < row_lanes; j += kLanes<A>) {
       store(row + j, load(row + j) / (load(columns + j) * height));
     }
   }
@@ -202,8 +202,8 @@ struct AverageBack {
   void take(const PoolLayout& p, const Rows& r, int64_t, Range outputs, const A* ring,
             int64_t slots, int64_t row_lanes, A* buffer, A* phases) const {
     const int64_t first = outputs.begin % slots;
-    for (int64_t j = 0; j < row_lanes; j += kVector<A>) {
-      Vector<A> sum = {};
+    for (int64_t j = 0; j < row_lanes; j += kLanes<A>) {
+      Vec<A> sum = {};
       int64_t slot = first;
       for (int64_t i = 0; i < outputs.size(); ++i) {
         sum += load(ring + slot * row_lanes + j);
@@ -219,15 +219,15 @@ template <class T, class Back>
 void back_rows(const PoolLayout& p, T* dx, const Back& back) {
   using A = typename Back::A;
   const int64_t places = (p.pad_w + p.w - 1) / p.stride_w + 1;
-  const Rows r(p, p.stride_w, places, p.h, kVector<A>);
-  const int64_t row_lanes = round_up(r.lanes + r.reach * r.channels, kVector<A>);
+  const Rows r(p, p.stride_w, places, p.h, kLanes<A>);
+  const int64_t row_lanes = round_up(r.lanes + r.reach * r.channels, kLanes<A>);
   const int64_t slots = std::min(p.out_h, (p.window_h - 1) / p.stride_h + 1);
   // Of each thread, in this order: the ring of rows, notes, a row on its way, phases.
   const int64_t ring_row = Back::values * row_lanes, notes_at = slots * ring_row;
   const int64_t buffer_at = notes_at + row_lanes;
   const int64_t row_columns = std::min(p.w, r.places * p.stride_w) * r.channels;
   const int64_t phases_at = buffer_at + std::max(back.sums(p) * row_lanes, row_columns);
-  const int64_t size = round_up(phases_at + r.phases * r.phase_pitch, kVector<A>);
+  const int64_t size = round_up(phases_at + r.phases * r.phase_pitch, kLanes<A>);
   const int threads = num_threads();  // allocated here: nothing may throw inside parallel_for
   Scratch scratch(static_cast<std::size_t>(size * threads) * sizeof(A));
   const int64_t work = r.lanes * (p.window_h + p.window_w);
