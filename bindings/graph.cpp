@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -72,6 +73,18 @@ void add_node(Graph& g, nb::handle op, const std::vector<ValueId>& inputs,
   for (const ValueId id : inputs) node.in.push_back(id);
   for (const ValueId id : outputs) node.out.push_back(id);
   g.nodes.push_back(std::move(node));
+}
+
+// What the node gives may have come from outside before.
+void insert_node(Graph& g, std::size_t at, nb::handle op, const std::vector<ValueId>& inputs,
+                 const std::vector<ValueId>& outputs) {
+  if (at > g.nodes.size()) {
+    fail_value("Graph", "expected a place among ", g.nodes.size(), " nodes, got ", at);
+  }
+  add_node(g, op, inputs, outputs);
+  for (const ValueId id : outputs) g.values[id] = {g.values[id].spec, false};
+  const auto place = g.nodes.begin() + static_cast<std::ptrdiff_t>(at);
+  std::rotate(place, g.nodes.end() - 1, g.nodes.end());
 }
 
 Graph parse(const std::string& text, const nb::dict& constants, bool dense) {
@@ -259,6 +272,8 @@ void bind_graph(nb::module_& m) {
            "A new value; returns its id.")
       .def("set_constant", &set_constant, nb::arg("id"), nb::arg("tensor"))
       .def("add_node", &add_node, nb::arg("op"), nb::arg("inputs"), nb::arg("outputs"))
+      .def("insert_node", &insert_node, nb::arg("at"), nb::arg("op"), nb::arg("inputs"),
+           nb::arg("outputs"), "A node before node `at`; its outputs come from outside no more.")
       .def("buffers", &buffers,
            "(value, bytes, first node, node after the last) of each buffer that the nodes make.")
       .def("renumbered", &renumbered, nb::arg("keep"),

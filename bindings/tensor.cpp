@@ -3,6 +3,7 @@
 #include "bindings/tensor.h"
 
 #include "bindings/exchange.h"
+#include "bindings/sizes.h"
 #include "bindings/symbol.h"
 #include "core/dispatch/dispatch.h"
 #include "core/kernels/cpu/copy.h"
@@ -119,11 +120,10 @@ void bind_tensor(nb::module_& m) {
           nb::arg("device") = nb::none(), nb::arg("is_const") = false, nb::arg("no_cache") = false,
           nb::arg("name") = nb::none(), nb::arg("format") = "default")
       .def_prop_ro("dtype", [](PyTensor& t) { return dtype_to_python(t.value.dtype()); })
-      .def_prop_ro("shape", [](PyTensor& t) { return nb::steal(shape_to_python(t.value.shape())); })
-      .def_prop_ro("_tuple_shape",
-                   [](PyTensor& t) { return nb::steal(shape_to_python(t.value.shape())); })
+      .def_prop_ro("shape", [](PyTensor& t) { return shape_as_seen(t.value); })
+      .def_prop_ro("_tuple_shape", [](PyTensor& t) { return shape_as_seen(t.value); })
       .def_prop_ro("ndim", [](PyTensor& t) { return t.value.ndim(); })
-      .def_prop_ro("size", [](PyTensor& t) { return t.value.size(); })
+      .def_prop_ro("size", [](PyTensor& t) { return size_as_seen(t.value); })
       .def_prop_ro("device", [](PyTensor& t) { return t.value.device(); })
       .def_prop_ro(
           "_strides", [](PyTensor& t) { return nb::steal(shape_to_python(t.value.strides())); },

@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "bindings/sizes.h"
 #include "bindings/tensor.h"
 #include "core/dispatch/dispatch.h"
 
@@ -230,6 +231,9 @@ class Tracer {
   TracedFunctions functions_;
 };
 
+// What makes the shapes that Python sees on this thread, see TracedCall::follow_sizes; or null.
+thread_local PyObject* maker_of_sizes = nullptr;
+
 // A call that is recorded for its graph: `with traced_call(function): ...`.
 class TracedCall {
  public:
@@ -241,10 +245,23 @@ class TracedCall {
   void exit(bool failed) {
     if (!session_) return;
     struct Drop {
-      std::optional<TraceSession>& session;
-      ~Drop() { session.reset(); }
-    } drop{session_};
+      TracedCall& call;
+      ~Drop() {
+        call.session_.reset();
+        if (!call.maker_.is_valid()) return;
+        maker_of_sizes = nullptr;
+        sizes_followed.fetch_sub(1, std::memory_order_relaxed);
+        call.maker_.reset();
+      }
+    } drop{*this};
     session_->finish(!failed);
+  }
+  void follow_sizes(nb::object maker) {
+    session();
+    if (maker_.is_valid()) throw TraceError("trace: sizes of this call are followed already");
+    maker_ = std::move(maker);
+    maker_of_sizes = maker_.ptr();
+    sizes_followed.fetch_add(1, std::memory_order_relaxed);
   }
   void keep_externals() { session().keep_externals(); }
   nb::dict externals() {
@@ -271,6 +288,7 @@ class TracedCall {
 
   TracedFunction& function_;
   std::optional<TraceSession> session_;
+  nb::object maker_;
 };
 
 // Ops run as they are called while one of these is entered; what is pending runs before them.
@@ -287,6 +305,23 @@ class TracePause {
 };
 
 }  // namespace
+
+std::atomic<int> sizes_followed{0};
+
+PyObject* shape_followed(const Value& v) {
+  const nb::object shape = nb::steal(shape_to_python(v.shape()));
+  const TraceSession* session = TraceSession::current();
+  const ValueId id = maker_of_sizes && session ? session->id_in_record(v) : kNoValue;
+  if (id == kNoValue) return nb::object(shape).release().ptr();
+  return nb::handle(maker_of_sizes)(id, shape, session->graph().values[id].external)
+      .release()
+      .ptr();
+}
+
+PyObject* size_followed(const Value& v) {
+  const nb::object shape = nb::steal(shape_followed(v));
+  return nb::module_::import_("math").attr("prod")(shape).release().ptr();
+}
 
 void bind_trace(nb::module_& m) {
   set_trace_host({run_unlocked, user_place});
@@ -314,6 +349,9 @@ void bind_trace(nb::module_& m) {
       .def("exit", &TracedCall::exit, nb::arg("failed"))
       .def("keep_externals", &TracedCall::keep_externals,
            "Keeps what comes from outside from now on; to be called before the first op.")
+      .def("follow_sizes", &TracedCall::follow_sizes, nb::arg("maker"),
+           "From now on Python sees maker(id, shape, external) for the shape of what the record "
+           "has.")
       .def("externals", &TracedCall::externals, "Tensors from outside, by id.")
       .def("reads", &TracedCall::reads,
            "Ids of values whose contents Python has seen, where externals are kept.")

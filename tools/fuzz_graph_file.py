@@ -72,6 +72,13 @@ def seeds() -> list[bytes]:
             (4,),
         ),
         dumped(
+            lambda x: (
+                F.full((x.shape[0], -(-x.shape[1] // 4) * 4), x.shape[0] / x.shape[1]),
+                F.sum(x) / x.shape[0] ** 0.5 + F.arange(x.shape[1]),
+            ),
+            (2, 3),
+        ),
+        dumped(
             lambda x: F.gather(x, 1, F.argmax(x, axis=1, keepdims=True)) + F.full((2, 1), 3), (2, 3)
         ),
     ]
@@ -92,7 +99,7 @@ def sealed(header: bytes, contents: bytes, rng: random.Random | None = None) -> 
     sizes = [len(header), 64 + len(header) + len(rest)]
     if rng is not None and rng.random() < 0.1:
         sizes[rng.randrange(2)] = rng.choice([*NUMBERS, sizes[0] + 64, sizes[1] + 64])
-    version = 1 if rng is None or rng.random() < 0.99 else rng.choice([0, 2, 2**32 - 1])
+    version = 2 if rng is None or rng.random() < 0.95 else rng.choice([0, 1, 3, 2**32 - 1])
     preamble = struct.pack(
         "<8sIQQII", graph_file.MAGIC, version, *sizes, zlib.crc32(header), zlib.crc32(rest)
     )
@@ -151,14 +158,32 @@ def alter_fields(message: Any, rng: random.Random) -> None:
         )
     elif field.message_type is not None:
         alter_fields(value, rng)
+    elif isinstance(value, bool):
+        setattr(message, field.name, not value)
     elif isinstance(value, int):
         setattr(message, field.name, rng.choice([*NUMBERS, value + 1, value + 64]) % 2**64)
     elif isinstance(value, bytes):
         setattr(message, field.name, alter_bytes(value, rng))
     elif field.name == "text":
         message.text = alter_text(value, rng)
+    elif field.name == "number":
+        message.number = alter_arithmetic(value, rng)
     else:
         setattr(message, field.name, rng.choice(["", "x", "bool", "int8", "complex128", "cpu0:3"]))
+
+
+SYMBOLS = ["%0[0]", "%0[1]", "%1[0]", "%4294967296[0]", "%0[999]", "2", "0", "-1", "64", "1e308"]
+SYMBOLS += [str(2**63 - 1), "9" * 40, "nan", "inf", "+", "-", "*", "/", "//", "%", "**", "min"]
+SYMBOLS += ["neg", "sqrt", "trunc", "round", "float", "x", ""]
+
+
+def alter_arithmetic(text: str, rng: random.Random) -> str:
+    """Puts other symbols into arithmetic on sizes."""
+    symbols = text.split(" ")
+    for _ in range(rng.choice([1, 2, 100])):
+        at = rng.randrange(len(symbols) + 1)
+        symbols[at : at + rng.randrange(2)] = rng.choices(SYMBOLS, k=rng.randrange(3))
+    return " ".join(symbols)
 
 
 TOKEN = re.compile(r"%\d+|-?\d+\.\d+(?:e-?\d+)?|-?\d+|'[^']*'|\w+|\s+|.", re.DOTALL)

@@ -257,6 +257,11 @@ ValueId TraceSession::bind(const Value& v) {
   return id == kNone ? bind_new(v) : id;
 }
 
+ValueId TraceSession::id_in_record(const Value& v) const {
+  const ValueId id = id_of(v);
+  return id == kNone ? kNoValue : id;
+}
+
 void TraceSession::add_node(const OpRef& op, SmallVector<ValueId, 4> in, Values& outputs) {
   Graph& graph = recorded_->graph;
   Graph::Node& node = graph.nodes.emplace_back();

@@ -143,6 +143,8 @@ class TraceSession {
   const std::vector<ValueId>& reads() const { return reads_; }
   // The id of a value in the record of this call; one that the call has not met comes from outside.
   ValueId bind(const Value& v);
+  // The id of a value that the record has met, or kNoValue.
+  ValueId id_in_record(const Value& v) const;
   // The record so far, of a call that is recorded.
   const Graph& graph() const;
 

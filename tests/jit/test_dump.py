@@ -249,9 +249,9 @@ def test_models_at_other_batch_sizes(name: str, recorded: int) -> None:
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
-def test_a_number_made_from_the_batch_size() -> None:
+def test_a_tensor_made_from_the_batch_size() -> None:
     """It would be wrong for other batch sizes in silence."""
-    file, _ = dump(lambda x: F.sum(x) / x.shape[0], normal(2, 3))
+    file, _ = dump(lambda x: x + T(np.ones((x.shape[0], 1), "float32")), normal(2, 3))
     inference = GraphInference(file)
     inference.run(normal(2, 3))
     with pytest.raises(
@@ -285,11 +285,15 @@ def test_a_function_that_goes_another_way() -> None:
 def test_shapes_that_do_not_fit() -> None:
     file, _ = dump(lambda x, y: F.matmul(x, y), normal(2, 3), normal(3, 4))
     inference = GraphInference(file)
-    assert inference.run(normal(5, 3), normal(3, 4))["MatrixMul"].shape == (5, 4)
+    assert inference.run(normal(5, 3), normal(3, 7))["MatrixMul"].shape == (5, 7)
+    assert inference.run(normal(2, 6), normal(6, 4))["MatrixMul"].shape == (2, 4)
     for arrays, message in [
-        ((normal(2, 4), normal(3, 4)), r"'arg_0' of shape \(any number, 3\), got \(2, 4\)"),
-        ((normal(2, 3), normal(2, 4)), r"'arg_1' of shape \(3, 4\), got \(2, 4\)"),
-        ((normal(2, 3), normal(3)), r"'arg_1' of shape \(3, 4\), got \(3,\)"),
+        ((normal(2, 4), normal(3, 4)), "expected axis 1 to be as large as axis 0, 3, got 4"),
+        ((normal(2, 3), normal(2, 4)), "expected axis 1 to be as large as axis 0, 2, got 3"),
+        (
+            (normal(2, 3), normal(3)),
+            r"'arg_1' of shape \(any number, any number\), got \(3,\)",
+        ),
     ]:
         with pytest.raises(ValueError, match=message):
             inference.run(*arrays)
@@ -313,23 +317,6 @@ def test_sequences_of_other_lengths() -> None:
         x = normal(*shape)
         (got,) = GraphInference(io.BytesIO(file.getvalue())).run(x).values()
         np.testing.assert_allclose(got, net(T(x)).numpy(), rtol=1e-5, atol=1e-6)
-
-
-def test_sizes_that_an_op_does_not_follow() -> None:
-    pooled = M.AvgPool2d(4)
-    file, _ = dump(lambda x: pooled(x).reshape(x.shape[0], x.shape[2] // 4, -1), normal(2, 1, 8, 8))
-    inference = GraphInference(file)
-    assert inference.run(normal(3, 1, 16, 8))["Reshape"].shape == (3, 4, 2)
-    with pytest.raises(
-        ValueError, match=r"the size of axis 2 differs .* by 2, which op 1, Reshape"
-    ):
-        inference.run(normal(2, 1, 10, 8))
-    file, _ = dump(lambda x: x.reshape(x.shape[0] * x.shape[1], -1), normal(2, 3, 4))
-    inference = GraphInference(file)
-    assert inference.run(normal(4, 3, 4))["Reshape"].shape == (12, 4)
-    assert inference.run(normal(2, 5, 4))["Reshape"].shape == (10, 4)
-    with pytest.raises(ValueError, match=r"'shape' of op 0, Reshape.* depends on several sizes"):
-        inference.run(normal(4, 5, 4))
 
 
 def test_batch_sizes_that_differ() -> None:

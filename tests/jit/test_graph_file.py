@@ -21,6 +21,7 @@ from megengine._core import Executable, Graph
 from megengine.jit import graph_file
 from megengine.jit.graph_file import Axis, Batch, DumpedGraph, load, save
 from megengine.jit.recording import record
+from megengine.jit.sizes import Dim, Expression
 
 T = mge.tensor
 
@@ -122,9 +123,14 @@ def test_sizes_come_back() -> None:
     model = dumped(lambda x: x.reshape(2, -1) + 1, T(np.ones((2, 3, 4))))
     (node,) = [i for i, n in enumerate(model.graph.nodes) if n.kind == "Reshape"]
     model.batch = Batch(2, [0], {(node, "shape"): [1, 0]}, "no reason")
-    model.axes = [Axis(1, 3, [0], 3), Axis(2, 4, [0], 4, {(node, "shape"): [0, -1]}, "none")]
+    model.axes = [
+        Axis(1, 3, [0], 3, tied=2, followed=True),
+        Axis(2, 4, [0], 4, {(node, "shape"): [0, -1]}, "none", tied=2),
+    ]
+    model.follows = {(node, "shape", 0): Expression((Dim(model.inputs[0], 0), 1.5, "*", "ceil"))}
     back = load(io.BytesIO(file_bytes(model)))
     assert (back.batch, back.axes) == (model.batch, model.axes)
+    assert back.follows == {(node, "shape", 0): Expression((Dim(0, 0), 1.5, "*", "ceil"))}
 
 
 def test_several_in_one_file(tmp_path: Path) -> None:
@@ -292,11 +298,14 @@ def test_every_altered_byte() -> None:
         (lambda m: setattr(m, "user_info", b"junk"), "user_info cannot be read"),
         (lambda m: setattr(m.batch, "size", 2) or m.batch.inputs.append(0), "no batch of 2"),
         (lambda m: m.batch.inputs.append(7), "input 7 has no batch of 0"),
-        (lambda m: m.axes.add(axis=0, size=1, inputs=[0], step=1), "axis 0 of input 0 has no size"),
+        (lambda m: m.axes.add(axis=0, size=2, inputs=[0], step=1), "axis 0 of input 0 has no size"),
         (lambda m: m.axes.add(axis=1, size=1, inputs=[0], step=1), "axis 1 of input 0 has no size"),
         (lambda m: m.batch.slopes.add(node=9, field="a"), "there is no node 9"),
         (lambda m: m.batch.slopes.add(node=0, field="a", numbers=[1]), "has 0 numbers"),
         (lambda m: m.batch.slopes.add(node=0, field="a"), "has 0 numbers"),
+        (lambda m: m.follows.add(node=9, field="a", number="1"), "there is no node 9"),
+        (lambda m: m.follows.add(field="mode", number="1"), "'mode' of node 0 has no number 0"),
+        (lambda m: m.follows.add(field="x", number="1"), "'x' of node 0 has no number 0"),
         (lambda m: setattr(m, "text", m.text + "x"), "column 1: expected nothing after"),
         (lambda m: setattr(m, "text", ""), "that the graph does not name"),
         (lambda m: setattr(m, "text", m.text.replace("return", "end")), "expected '%' or 'return'"),
@@ -310,10 +319,34 @@ def test_headers_that_lie(change: Any, message: str) -> None:
     assert str(error.value).startswith("load: the graph file is damaged: ")
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: setattr(f[0], "position", 2), "'shape' of node 1 has no number 2"),
+        (lambda f: setattr(f[0], "node", 0), "'shape' of node 0 has no number 0"),
+        (lambda f: f.add().CopyFrom(f[0]), "has no number 0 that follows sizes, or two"),
+        (lambda f: setattr(f[0], "number", "%0[0] +"), "expected operands before"),
+        (lambda f: setattr(f[0], "number", "%0[2]"), "node 1 follows axis 2 of %0, which it"),
+        (lambda f: setattr(f[0], "number", "%3[0]"), "node 1 follows axis 0 of %3, which it"),
+        (lambda f: setattr(f[0], "number", "%2[0]"), "node 1 follows axis 0 of %2, which it"),
+        (lambda f: setattr(f[0], "number", "%999999[0]"), "node 1 follows axis 0 of %999999"),
+    ],
+)
+def test_arithmetic_that_lies(change: Any, message: str) -> None:
+    """It may be about values that are made before the node that has the number."""
+    model = dumped(lambda x: F.exp(x) + F.zeros((2, 1)), T([[1.0], [2.0]]))
+    model.follows = {(1, "shape", 0): Expression((Dim(model.inputs[0], 0),))}
+    data = file_bytes(model)
+    assert "Fill" in load(io.BytesIO(data)).graph.nodes[1].kind
+    with pytest.raises(ValueError, match=message) as error:
+        load(io.BytesIO(with_message(data, lambda m: change(m.follows))))
+    assert str(error.value).startswith("load: the graph file is damaged: ")
+
+
 def test_preambles_that_lie() -> None:
     data = file_bytes(small_net())
     for fields, message in [
-        ({"version": 2}, "is of version 2, and this OpenMGE reads up to 1"),
+        ({"version": 3}, "is of version 3, and this OpenMGE reads up to 2"),
         ({"header": 1 << 60}, "sections do not fit"),
         ({"total": 64}, "sections do not fit"),
         ({"total": 1 << 40}, "it ends after"),

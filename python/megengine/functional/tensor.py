@@ -176,17 +176,22 @@ def eye(
 
 
 def _number(op: str, name: str, value: Any) -> int | float:
-    """A Python number from a number, a NumPy scalar or a Tensor of one element."""
+    """A Python number from a number, a NumPy scalar or a Tensor of one element.
+
+    Python's own numbers stay what they are: a size may know where it comes from.
+    """
     if isinstance(value, (Tensor, np.ndarray)):
         if value.size != 1:
             raise ValueError(f"{op}: expected {name} as one number, got shape {value.shape}")
         value = value.item()
     if isinstance(value, (bool, np.bool_)):
         return int(value)
-    if isinstance(value, (int, np.integer)):
+    if isinstance(value, int):
+        return value
+    if isinstance(value, np.integer):
         return int(value)
     try:
-        number = float(value)
+        number = value if isinstance(value, float) else float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{op}: expected {name} as a number, got {type(value).__name__}") from None
     if not math.isfinite(number):
@@ -454,7 +459,7 @@ def _part_sizes(size: int, parts: Any) -> list[int]:
         most = size or _MAX_EMPTY_PARTS
         if n > most:
             raise ValueError(f"split: expected at most {most} parts, got {n}")
-        return [size // n + (i < size % n) for i in range(n)]
+        return [(size + n - 1 - i) // n for i in range(n)]
     ends = [int(end) for end in parts]
     bounds = [0, *ends, size]
     if sorted(bounds) != bounds:

@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
-import numpy as np
-
-from .. import functional as F
 from .. import random
 from .._core import Graph, GraphNode
 from ..tensor import Tensor
-from .graph_file import Axis, Batch, DumpedGraph, numbers_of, save
-from .recording import Recording, record, tensors_in
+from .following import Call, with_made_constants
+from .graph_file import DumpedGraph, save
+from .recording import Recording, record_with_sizes, tensors_in
 
 __all__ = ["CompGraphDumpResult", "DumpOptions", "dump"]
 
@@ -213,123 +211,6 @@ def _given(names: str | list[str] | None, default: list[str], what: str) -> list
     return names
 
 
-# ---- sizes -------------------------------------------------------------------------------------
-
-
-def _replaced(value: Any, new: dict[int, Tensor]) -> Any:
-    """Nested arguments with other Tensors in them."""
-    if isinstance(value, Tensor):
-        return new.get(id(value), value)
-    if isinstance(value, list | tuple):
-        items = [_replaced(v, new) for v in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if isinstance(value, dict):
-        return {k: _replaced(v, new) for k, v in value.items()}
-    return value
-
-
-def _same_contents(a: Tensor, b: Tensor) -> bool:
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    x, y = a.numpy(), b.numpy()
-    if x.ctypes.data == y.ctypes.data and x.strides == y.strides:
-        return True
-    return np.ascontiguousarray(x).tobytes() == np.ascontiguousarray(y).tobytes()
-
-
-def _growth(
-    one: Recording, more: Recording, size: str
-) -> tuple[dict[tuple[int, str], list[int]], str]:
-    """How much larger numbers of fields are in a record with another size.
-
-    The second result says why the records cannot be compared, where they cannot.
-    """
-    growth: dict[tuple[int, str], list[int]] = {}
-    nodes, others = one.graph.nodes, more.graph.nodes
-    for i, (a, b) in enumerate(zip(nodes, others, strict=False)):
-        if a.kind != b.kind or a.inputs != b.inputs or a.outputs != b.outputs:
-            return {}, f"with {size} its op {i} is {b.op}, not {a.op}"
-        for name, old in a.fields.items():
-            new = b.fields[name]
-            if old == new or (old != old and new != new):
-                continue
-            before, after = numbers_of(old), numbers_of(new)
-            if not before or len(before) != len(after):
-                return {}, f"field '{name}' of its op {i} becomes {new!r} with {size}"
-            growth[i, name] = [y - x for x, y in zip(before, after, strict=True)]
-    if len(nodes) != len(others):
-        return {}, f"with {size} it has {len(others)} ops, not {len(nodes)}"
-    for i, tensor in one.captured.items():
-        if i not in more.captured or not _same_contents(tensor, more.captured[i]):
-            user = next((n.op for n in nodes if i in n.inputs), "nothing")
-            return {}, (
-                "a number or Tensor that is computed from the size outside of the graph "
-                f"(here {tensor.numpy().tolist() if tensor.size <= 8 else tensor.shape}, which "
-                f"goes into {user}) would stay what it is"
-            )
-    return growth, ""
-
-
-@dataclass
-class _Call:
-    """A call of a function, and its record."""
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    record: Recording
-
-    def __post_init__(self) -> None:
-        self.tensors = list(tensors_in((self.args, self.kwargs)))
-
-    def sizes(self, axis: int) -> tuple[int, list[int]] | None:
-        """The size of an axis in the first input that has it, and the inputs that share it."""
-        sizes = [t.shape[axis] if t.ndim > axis else 0 for t in self.tensors]
-        size = next((n for n in sizes if n), 0)
-        return (size, [i for i, n in enumerate(sizes) if n == size]) if size else None
-
-    def growth(
-        self, axis: int, inputs: list[int], step: int, size: str
-    ) -> tuple[dict[tuple[int, str], list[int]], str]:
-        """Records the call with a larger axis in some of its inputs, and compares."""
-        longer = {}
-        for i in inputs:
-            t = self.tensors[i]
-            extra = t[(slice(None),) * axis + (slice(0, step),)]
-            longer[id(t)] = F.concat([t, extra], axis=axis)
-        state = random.get_rng_state()
-        try:
-            more = record(
-                self.function, *_replaced(self.args, longer), **_replaced(self.kwargs, longer)
-            )
-        except Exception as error:  # the function takes this size alone; the file says so
-            return {}, f"with {size} the function raised {type(error).__name__}: {error}"
-        finally:
-            random.set_rng_state(state)
-        return _growth(self.record, more, size)
-
-    def batch(self) -> Batch | None:
-        """How the record depends on the first axis."""
-        found = self.sizes(0)
-        if found is None:
-            return None
-        size, inputs = found
-        return Batch(size, inputs, *self.growth(0, inputs, 1, f"a batch of {size + 1}"))
-
-    def axes(self) -> list[Axis]:
-        """How it depends on the others."""
-        out = []
-        for axis in range(1, max((t.ndim for t in self.tensors), default=0)):
-            found = self.sizes(axis)
-            if found is None:
-                continue
-            size, inputs = found
-            # Twice as large: what is halved on the way stays even.
-            text = f"{2 * size} elements in axis {axis}"
-            out.append(Axis(axis, size, inputs, size, *self.growth(axis, inputs, size, text)))
-        return out
-
-
 # ---- the file ----------------------------------------------------------------------------------
 
 
@@ -371,7 +252,7 @@ def dump(
     """Records a call of the function and writes it into a file; see ``trace.dump``."""
     state = random.get_rng_state()
     try:
-        recording = record(function, *args, **kwargs)
+        recording = record_with_sizes(function, args, kwargs)
     finally:
         random.set_rng_state(state)
     graph = recording.graph
@@ -381,10 +262,12 @@ def dump(
     inputs = _given(options.arg_names, _argument_names(args, kwargs), "arg_names")
     default = names or _output_names(graph, dict(zip(recording.inputs, inputs, strict=True)))
     outputs = _given(options.output_names, default, "output_names")
-    call = _Call(function, args, kwargs, recording)
-    batch, axes = call.batch(), call.axes()
+    following = Call(function, args, kwargs, recording).following()
+    for why in following.fixed:
+        warnings.warn(f"trace.dump: {why}; the file has the number of this call", stacklevel=3)
     for i, tensor in recording.captured.items():
         graph.set_constant(i, tensor)
+    follows = with_made_constants(graph, following)
     keep_names = options.keep_param_name or options.keep_var_name > 0
     dumped = DumpedGraph(
         graph,
@@ -392,17 +275,19 @@ def dump(
         inputs,
         outputs,
         recording.names if keep_names else {},
-        batch,
-        axes,
+        following.batch,
+        following.axes,
+        follows,
         options.user_info,
         _metadata(options) if options.enable_metadata else {},
     )
     sizes = save(dumped, file, append=options.append, metadata=options.enable_metadata)
     if options.strip_info_file is not None:
         write_strip_info(graph, options.strip_info_file, options.append_json, sizes.checksum)
+    constants = {i for i, value in enumerate(graph.values) if value.constant is not None}
     used = {i for node in graph.nodes for i in node.inputs} | set(graph.outputs)
     return CompGraphDumpResult(
-        nr_opr=len(graph.nodes) + len(used & recording.captured.keys()) + len(inputs),
+        nr_opr=len(graph.nodes) + len(used & constants) + len(inputs),
         tot_bytes=sizes.total,
         tensor_value_bytes=sizes.weights,
         content_hash=sizes.checksum,

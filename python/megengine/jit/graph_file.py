@@ -26,16 +26,20 @@ from .._core import FileMemory, Graph
 from ..core._imperative_rt.core2 import apply
 from ..core.ops import builtin
 from ..version import __version__
+from .sizes import Expression
 
-__all__ = ["Axis", "Batch", "DumpedGraph", "FileSizes", "load", "save"]
+__all__ = ["Axis", "Batch", "DumpedGraph", "FileSizes", "Place", "load", "save"]
 
 MAGIC = b"\x89OMGE\r\n\n"  # cut or converted line ends are found out, as in PNG
-VERSION = 1
+VERSION = 2  # 2 adds numbers that follow sizes
 ALIGNMENT = 64
 # magic, version, bytes of the header, bytes in all, CRC-32 of the header and of all after it, and
 # of the 36 bytes before: 40 bytes, then zeros.
 PREAMBLE = struct.Struct("<8sIQQIII")
 PREAMBLE_BYTES = 64
+
+# A number in a field: index of the node, name of the field, and which of its numbers.
+Place = tuple[int, str, int]
 
 
 @dataclass
@@ -45,14 +49,17 @@ class Batch:
     Args:
         size: the batch size that it was recorded with.
         inputs: positions among the inputs whose first axis is the batch.
-        slopes: by index of a node and name of a field, how much its numbers grow with the batch.
+        slopes: by index of a node and name of a field, how much its numbers grow with the batch:
+            in files of version 1, and of edited graphs.
         refusal: why no other batch size will do; empty where others do.
+        followed: whether numbers of the graph follow it, so that inputs need to agree.
     """
 
     size: int
     inputs: list[int]
     slopes: dict[tuple[int, str], list[int]] = field(default_factory=dict)
     refusal: str = ""
+    followed: bool = False
 
 
 @dataclass
@@ -60,12 +67,15 @@ class Axis:
     """How a graph changes with the size of another axis of its inputs.
 
     Args:
-        axis: which one, 1 or more.
+        axis: which one; 0 for inputs whose first axis is not the batch.
         size: the size that it was recorded with.
         inputs: positions among the inputs that have this size there.
         step: how much larger it was in the second record.
-        growth: by index of a node and name of a field, how much larger its numbers were then.
+        growth: by index of a node and name of a field, how much larger its numbers were then, in
+            files of version 1.
         refusal: why no other size will do; empty where others do.
+        tied: axes of the same number, other than 0, must have one size.
+        followed: whether numbers of the graph follow it, so that inputs need to agree.
     """
 
     axis: int
@@ -74,6 +84,8 @@ class Axis:
     step: int
     growth: dict[tuple[int, str], list[int]] = field(default_factory=dict)
     refusal: str = ""
+    tied: int = 0
+    followed: bool = False
 
 
 @dataclass
@@ -88,6 +100,7 @@ class DumpedGraph:
         value_names: names of other values (weights above all), by id.
         batch: how it takes other batch sizes, where that is known.
         axes: how it takes other sizes of other axes, where that is known.
+        follows: numbers in fields that are arithmetic on sizes of values.
         user_info: what the user wants to keep with it: numbers, text, arrays, containers of them.
         metadata: what wrote it, and when it was read from a file, the version of the format.
     """
@@ -99,6 +112,7 @@ class DumpedGraph:
     value_names: dict[int, str] = field(default_factory=dict)
     batch: Batch | None = None
     axes: list[Axis] = field(default_factory=list)
+    follows: dict[Place, Expression] = field(default_factory=dict)
     user_info: Any = None
     metadata: dict[str, str] = field(default_factory=dict)
     memory: FileMemory | None = None
@@ -167,6 +181,14 @@ def _messages() -> SimpleNamespace:
         ("inputs", 2, whole, True),
         ("slopes", 3, "Slope", True),
         ("refusal", 4, text, False),
+        ("followed", 5, kinds.TYPE_BOOL, False),
+    )
+    message(
+        "Follow",
+        ("node", 1, whole, False),
+        ("field", 2, text, False),
+        ("position", 3, whole, False),
+        ("number", 4, text, False),
     )
     message(
         "Axis",
@@ -176,6 +198,8 @@ def _messages() -> SimpleNamespace:
         ("step", 4, whole, False),
         ("growth", 5, "Slope", True),
         ("refusal", 6, text, False),
+        ("tied", 7, whole, False),
+        ("followed", 8, kinds.TYPE_BOOL, False),
     )
     message(
         "Graph",
@@ -188,10 +212,11 @@ def _messages() -> SimpleNamespace:
         ("user_info", 7, data, False),
         ("metadata", 8, "Entry", True),
         ("axes", 9, "Axis", True),
+        ("follows", 10, "Follow", True),
     )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    names = ("Name", "Weight", "Entry", "Slope", "Batch", "Axis", "Graph")
+    names = ("Name", "Weight", "Entry", "Slope", "Batch", "Follow", "Axis", "Graph")
     made = [
         message_factory.GetMessageClass(pool.FindMessageTypeByName(f"openmge.{n}")) for n in names
     ]
@@ -230,6 +255,7 @@ def _dense(dumped: DumpedGraph) -> DumpedGraph:
         graph=graph,
         inputs=[ids[i] for i in dumped.inputs],
         value_names={ids[i]: name for i, name in dumped.value_names.items() if i in ids},
+        follows={place: e.renamed(ids) for place, e in dumped.follows.items()},
     )
 
 
@@ -264,14 +290,23 @@ def _header(dumped: DumpedGraph, text: str, offsets: dict[int, int]) -> bytes:
     if dumped.batch is not None:
         graph.batch.size, graph.batch.refusal = dumped.batch.size, dumped.batch.refusal
         graph.batch.inputs.extend(dumped.batch.inputs)
+        graph.batch.followed = dumped.batch.followed
         for (node, label), numbers in dumped.batch.slopes.items():
             graph.batch.slopes.add(node=node, field=label, numbers=numbers)
     for axis in dumped.axes:
         added = graph.axes.add(
-            axis=axis.axis, size=axis.size, inputs=axis.inputs, step=axis.step, refusal=axis.refusal
+            axis=axis.axis,
+            size=axis.size,
+            inputs=axis.inputs,
+            step=axis.step,
+            refusal=axis.refusal,
+            tied=axis.tied,
+            followed=axis.followed,
         )
         for (node, label), numbers in axis.growth.items():
             added.growth.add(node=node, field=label, numbers=numbers)
+    for (node, label, position), expression in dumped.follows.items():
+        graph.follows.add(node=node, field=label, position=position, number=expression.text())
     if dumped.user_info is not None:
         info = io.BytesIO()
         serialization.save(dumped.user_info, info)
@@ -466,7 +501,8 @@ def _batch(message: Any, graph: Graph, inputs: list[int]) -> Batch | None:
         shape = graph.values[inputs[position]].shape if position < len(inputs) else ()
         if not shape or shape[0] != batch.size:
             raise _damaged(f"input {position} has no batch of {batch.size}")
-    return Batch(batch.size, list(batch.inputs), _changes(graph, batch.slopes), batch.refusal)
+    slopes = _changes(graph, batch.slopes)
+    return Batch(batch.size, list(batch.inputs), slopes, batch.refusal, batch.followed)
 
 
 def _axes(message: Any, graph: Graph, inputs: list[int]) -> list[Axis]:
@@ -475,28 +511,69 @@ def _axes(message: Any, graph: Graph, inputs: list[int]) -> list[Axis]:
     for axis in message.axes:
         for position in axis.inputs:
             shape = graph.values[inputs[position]].shape if position < len(inputs) else ()
-            if not 0 < axis.axis < len(shape) or shape[axis.axis] != axis.size or axis.step == 0:
+            if axis.axis >= len(shape) or shape[axis.axis] != axis.size or axis.step == 0:
                 raise _damaged(f"axis {axis.axis} of input {position} has no size of {axis.size}")
             if (axis.axis, position) in taken:
                 raise _damaged(f"axis {axis.axis} of input {position} is there twice")
             taken.add((axis.axis, position))
         growth = _changes(graph, axis.growth)
-        out.append(Axis(axis.axis, axis.size, list(axis.inputs), axis.step, growth, axis.refusal))
+        out.append(
+            Axis(
+                axis.axis,
+                axis.size,
+                list(axis.inputs),
+                axis.step,
+                growth,
+                axis.refusal,
+                axis.tied,
+                axis.followed,
+            )
+        )
     return out
 
 
-def numbers_of(value: Any) -> list[int]:
-    """The integers of a field, which may depend on the batch: a number or a tuple of them."""
-    if isinstance(value, bool) or not isinstance(value, int | tuple):
-        return []
-    return [value] if isinstance(value, int) else list(value)
+def _follows(message: Any, graph: Graph, inputs: list[int]) -> dict[Place, Expression]:
+    out: dict[Place, Expression] = {}
+    nodes, values = graph.nodes if message.follows else [], graph.values
+    makers = {v: i for i, node in enumerate(nodes) for v in node.outputs}
+    makers |= dict.fromkeys(inputs, -1)
+    fields: dict[int, dict[str, Any]] = {}
+    for follow in message.follows:
+        place = follow.node, follow.field, follow.position
+        if follow.node >= len(nodes):
+            raise _damaged(f"there is no node {follow.node}")
+        known = fields.setdefault(follow.node, nodes[follow.node].fields)
+        if follow.position >= len(numbers_of(known.get(follow.field))) or place in out:
+            raise _damaged(
+                f"field '{follow.field}' of node {follow.node} has no number {follow.position} "
+                "that follows sizes, or two"
+            )
+        try:
+            expression = Expression.parse(follow.number)
+        except ValueError as error:
+            raise _damaged(str(error)) from error
+        for value, axis in expression.axes():
+            if makers.get(value, len(nodes)) >= follow.node or axis >= len(values[value].shape):
+                raise _damaged(
+                    f"node {follow.node} follows axis {axis} of %{value}, which it cannot"
+                )
+        out[place] = expression
+    return out
+
+
+def numbers_of(value: Any) -> list[Any]:
+    """The numbers of a field, which may depend on sizes: it is one, or a tuple of them."""
+    numbers = list(value) if isinstance(value, tuple) else [value]
+    fits = all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers)
+    return numbers if fits else []
 
 
 def _numbers(graph: Graph, node: int, label: str) -> list[int]:
     nodes = graph.nodes
     if node >= len(nodes):
         raise _damaged(f"there is no node {node}")
-    return numbers_of(nodes[node].fields.get(label))
+    numbers = numbers_of(nodes[node].fields.get(label))
+    return numbers if all(isinstance(n, int) for n in numbers) else []
 
 
 def _parse(memory: FileMemory) -> tuple[DumpedGraph, int]:
@@ -534,6 +611,7 @@ def _parse(memory: FileMemory) -> tuple[DumpedGraph, int]:
         names,
         _batch(message, graph, inputs),
         _axes(message, graph, inputs),
+        _follows(message, graph, inputs),
         _user_info(message.user_info),
         {entry.key: entry.value for entry in message.metadata},
         memory,

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
 
-from .._core import Executable, Graph, TraceError, Tracer
+from .._core import Executable, Graph, GraphNode, TraceError, Tracer
 from ..core._imperative_rt.core2 import apply
 from ..tensor import Tensor
-from .graph_file import DumpedGraph, load, numbers_of
+from .graph_file import Axis, DumpedGraph, load, numbers_of
 from .profile import profile_of
-from .recording import record
+from .recording import record, sized_by_contents
+from .sizes import Expression
 
 __all__ = ["GraphInference"]
 
@@ -93,6 +94,42 @@ def fields_after(graph: Graph, changes: list[Change]) -> dict[int, dict[str, Any
     return out
 
 
+def fields_followed(
+    node: GraphNode,
+    follows: Sequence[tuple[str, int, Expression]],
+    size: Callable[[int, int], int],
+) -> dict[str, Any]:
+    """Fields of a node for other sizes.
+
+    Args:
+        node: the node.
+        follows: of its fields, the names, which of their numbers follow sizes, and how.
+        size: the size of an axis of a value.
+
+    Raises:
+        ValueError: where a number has no value for these sizes.
+    """
+    if not follows:
+        return {}
+    fields = node.fields
+    numbers: dict[str, list[Any]] = {}
+    for name, position, expression in follows:
+        new = numbers.setdefault(name, numbers_of(fields[name]))
+        number = expression.value(size)
+        if isinstance(new[position], int) and not float(number).is_integer():
+            raise ValueError(f"field '{name}': expected a whole number, got {number}")
+        new[position] = type(new[position])(number)
+    return {n: tuple(new) if isinstance(fields[n], tuple) else new[0] for n, new in numbers.items()}
+
+
+def follows_contents(dumped: DumpedGraph) -> bool:
+    """Whether a number follows a size that depends on what the inputs hold."""
+    if not dumped.follows:
+        return False
+    depends = sized_by_contents(dumped.graph, dumped.inputs)
+    return any(d.value in depends for e in dumped.follows.values() for d in e.axes())
+
+
 class GraphInference:
     """Runs a graph from a file that ``trace.dump`` wrote.
 
@@ -138,8 +175,11 @@ class GraphInference:
         values = self._dumped.graph.values
         inputs = [values[i] for i in self._dumped.inputs]
         self._specs = [(v.dtype, v.shape, v.device) for v in inputs]
-        self._programs: OrderedDict[Shapes, Executable] = OrderedDict()
-        self._programs[self._shapes()] = Executable(self._dumped.graph, self._dumped.inputs)
+        # None where sizes depend on what inputs hold: then ops run one by one.
+        self._programs: OrderedDict[Shapes, Executable] | None = None
+        if not follows_contents(self._dumped):
+            self._programs = OrderedDict()
+            self._programs[self._shapes()] = Executable(self._dumped.graph, self._dumped.inputs)
         self._tracer = Tracer(record_only=True, profiling=True) if profiling else None
 
     @property
@@ -178,8 +218,10 @@ class GraphInference:
         tensors = self._tensors(self._by_name(inp_args, inp_dict or {}))
         if self._tracer is not None:
             results = self._tracer.call(self._replay, tuple(tensors), {})
+        elif self._programs is None:
+            results = self._replay(*tensors)
         else:
-            results = self._program(tensors)(*tensors)
+            results = self._program(self._programs, tensors)(*tensors)
         arrays = [t.numpy() for t in results]
         memory = self._dumped.memory
         if memory is not None and memory.lost:
@@ -236,15 +278,17 @@ class GraphInference:
 
     # ---- programs for other shapes
 
-    def _program(self, tensors: list[Tensor]) -> Executable:
+    def _program(
+        self, programs: OrderedDict[Shapes, Executable], tensors: list[Tensor]
+    ) -> Executable:
         shapes = tuple(t.shape for t in tensors)
-        found = self._programs.get(shapes)
+        found = programs.get(shapes)
         if found is None:
             found = record(self._replay, *tensors).compile()
-            if len(self._programs) >= MOST_PROGRAMS:
-                self._programs.popitem(last=False)
-        self._programs[shapes] = found
-        self._programs.move_to_end(shapes)
+            if len(programs) >= MOST_PROGRAMS:
+                programs.popitem(last=False)
+        programs[shapes] = found
+        programs.move_to_end(shapes)
         return found
 
     def _check_shapes(self, tensors: tuple[Tensor, ...]) -> None:
@@ -276,18 +320,29 @@ class GraphInference:
         """
         self._check_shapes(tensors)
         dumped = self._dumped
-        axes = [(a.axis, a.size, a.inputs, a.step, a.growth) for a in dumped.axes]
-        if dumped.batch is not None:
-            axes.insert(0, (0, dumped.batch.size, dumped.batch.inputs, 1, dumped.batch.slopes))
+        axes = list(dumped.axes)
+        batch = dumped.batch
+        if batch is not None:
+            axes.insert(
+                0, Axis(0, batch.size, batch.inputs, 1, batch.slopes, followed=batch.followed)
+            )
         out = []
-        for axis, size, inputs, step, growth in axes:
-            sizes = {tensors[i].shape[axis] for i in inputs} or {size}
-            if len(sizes) > 1 and growth:
+        tied: dict[int, tuple[int, int]] = {}
+        for a in axes:
+            axis, size, step, growth = a.axis, a.size, a.step, a.growth
+            sizes = {tensors[i].shape[axis] for i in a.inputs} or {size}
+            if len(sizes) > 1 and (growth or a.followed or a.tied):
                 raise ValueError(
                     f"GraphInference: expected one size in axis {axis} of all inputs, got "
                     f"{sorted(sizes)}"
                 )
-            if sizes != {size}:
+            other, same = tied.setdefault(a.tied, (axis, max(sizes))) if a.tied else (0, 0)
+            if a.tied and sizes != {same}:
+                raise ValueError(
+                    f"GraphInference: expected axis {axis} to be as large as axis {other}, "
+                    f"{same}, got {max(sizes)}"
+                )
+            if sizes != {size} and growth:
                 what = f"the size of axis {axis}" if axis else "the batch size"
                 out.append(Change(what, max(sizes) - size, step, growth))
         return out
@@ -297,13 +352,23 @@ class GraphInference:
         dumped = self._dumped
         graph: Graph = dumped.graph
         changed = fields_after(graph, self._changes(tensors))
+        follows: dict[int, list[tuple[str, int, Expression]]] = {}
+        for (index, name, position), number in dumped.follows.items():
+            follows.setdefault(index, []).append((name, position, number))
         values: dict[int, Any] = {
             i: v.constant for i, v in enumerate(graph.values) if v.constant is not None
         }
         values |= dict(zip(dumped.inputs, tensors, strict=True))
+
+        def size(value: int, axis: int) -> int:
+            shape: tuple[int, ...] = values[value]._tuple_shape
+            return shape[axis]
+
         for index, node in enumerate(graph.nodes):
             op = node.op
             try:
+                for name, value in fields_followed(node, follows.get(index, ()), size).items():
+                    op._set_field(name, value)
                 for name, value in changed.get(index, {}).items():
                     op._set_field(name, value)
                 made = apply(op, *(values[i] for i in node.inputs))

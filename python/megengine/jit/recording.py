@@ -7,12 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._core import Executable, Graph, TracedCall, TracedFunction
+from .._core import Executable, Graph, TracedCall, TracedFunction, op_types
 from ..module import Module
 from ..module import module as modules_file
 from ..tensor import Tensor
+from .sizes import Sizes
 
-__all__ = ["Recording", "record"]
+__all__ = ["Recording", "record", "record_with_sizes", "sized_by_contents"]
+
+# Ops whose results have as many elements as what they are given says, in one of these inputs.
+_ALL_SAY = ("CondTake", "NonZero")
+_BY_CONTENTS = {op["name"] for op in op_types() if op["by_contents"]}
 
 
 @dataclass
@@ -28,6 +33,7 @@ class Recording:
             those that record() was told.
         reads: ids of values whose contents Python has seen (``numpy()``, ``item()``, ``if``): what
             it did with them is not in the graph.
+        sizes: what it did with sizes, of a record by record_with_sizes().
     """
 
     graph: Graph
@@ -36,6 +42,7 @@ class Recording:
     result: Any
     names: dict[int, str] = field(default_factory=dict)
     reads: tuple[int, ...] = ()
+    sizes: Sizes = field(default_factory=Sizes)
 
     def compile(self) -> Executable:
         """The graph as a program of its inputs, with what it captured as constants.
@@ -67,6 +74,27 @@ class Recording:
                 makers.update(dict.fromkeys(node.outputs, repr(node.op)))
         read = [i for i in self.reads if i in depends]
         return list(dict.fromkeys(makers.get(i, "an input") for i in read))
+
+
+def sized_by_contents(graph: Graph, inputs: Iterable[int]) -> set[int]:
+    """Values of a graph whose sizes may depend on what its inputs hold.
+
+    >>> import megengine as mge
+    >>> from megengine.jit.recording import record, sized_by_contents
+    >>> r = record(lambda x: x[x > 0] * 2, mge.tensor([1.0, -1.0]))
+    >>> [r.graph.values[i].shape for i in sized_by_contents(r.graph, r.inputs)]
+    [(1,), (1,), (1,)]
+    """
+    free = set(inputs)
+    out: set[int] = set()
+    for node in graph.nodes:
+        # After the first input come sizes and positions.
+        says = node.inputs if node.kind in _ALL_SAY else node.inputs[1:]
+        by_contents = node.kind in _BY_CONTENTS and bool(free.intersection(says))
+        if by_contents or out.intersection(node.inputs):
+            out.update(node.outputs)
+        free.update(node.outputs)
+    return out
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
@@ -138,6 +166,31 @@ def record(
     >>> [node.kind for node in r.graph.nodes], r.inputs, r.graph.outputs
     (['Elemwise'], [0], (1,))
     """
+    return _record(function, args, kwargs, named or {}, None)
+
+
+def record_with_sizes(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Recording:
+    """As :func:`record`; the sizes that the function sees remember where they come from.
+
+    >>> import megengine as mge
+    >>> import megengine.functional as F
+    >>> from megengine.jit.recording import record_with_sizes
+    >>> r = record_with_sizes(lambda x: F.zeros(x.shape[0] * 2 + 1), (mge.tensor([0.0, 1.0]),), {})
+    >>> [" ".join(map(str, symbols)) for symbols in r.sizes.seen][1:]
+    ['Dim(value=0, axis=0) 2 *', 'Dim(value=0, axis=0) 2 * 1 +']
+    """
+    return _record(function, args, kwargs, {}, Sizes())
+
+
+def _record(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    named: Mapping[str, Tensor],
+    sizes: Sizes | None,
+) -> Recording:
     call = TracedCall(TracedFunction())
     call.enter()
     try:
@@ -149,6 +202,9 @@ def record(
                 "record: expected a Tensor of its own for each argument, got one Tensor twice; "
                 "pass a copy (F.copy)"
             )
+        if sizes is not None:
+            sizes.inputs = set(inputs)
+            call.follow_sizes(sizes.shape)
         with _modules_called() as modules:
             result = function(*args, **kwargs)
         outputs = [call.bind(t) for t in tensors_in(result)]
@@ -156,12 +212,15 @@ def record(
         captured = {i: t for i, t in call.externals().items() if i not in inputs}
         told = _names_in([function, *modules] if isinstance(function, Module) else modules)
         names = {call.bind(t): name for name, t in told.items()}
-        names.update((call.bind(t), name) for name, t in (named or {}).items())
+        names.update((call.bind(t), name) for name, t in named.items())
     except BaseException:
         call.exit(failed=True)
         raise
+    finally:
+        if sizes is not None:
+            sizes.close()
     call.exit(failed=False)
     graph.outputs = tuple(outputs)
     # What the Module has and the call did not use is not in the graph.
     names = {i: name for i, name in names.items() if i in captured}
-    return Recording(graph, inputs, captured, result, names, reads)
+    return Recording(graph, inputs, captured, result, names, reads, sizes or Sizes())

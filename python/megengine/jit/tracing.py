@@ -83,7 +83,8 @@ class trace:  # noqa: N801 - the name that programs use
         profiling: notes how long each op takes, for :meth:`get_profile`.
         opt_level: accepted, 0 to 4.
         graph_opt_config: accepted, see :class:`GraphOptimizationConfig`.
-        symbolic_shape: accepted: shapes are tuples of integers in traced functions too.
+        symbolic_shape: accepted: shapes are tuples of integers in traced functions too. What is
+            computed from them follows the inputs of a dumped graph.
         without_host: accepted: the Python code of the function runs in each call nevertheless.
 
     Raises:
@@ -370,10 +371,11 @@ class trace:  # noqa: N801 - the name that programs use
 
         The function is called again, with the arguments of its last call, and what it does then is
         what the file holds: its ops, with the parameters and other Tensors from outside as
-        constants. It is called once more with one row more in the batch, and for each other axis
-        with twice as many elements, so that the file can be run with other sizes; where that does
-        not work, running it with another size raises an error that says why. The graph is written
-        as it is, and optimised when it is loaded.
+        constants. What Python computes from sizes (``x.shape``) follows them when the file is run
+        with others. To check that, the function is called once more with one row more in the batch,
+        for each other size with twice as many elements, and with all of them changed; where that
+        does not work, running the file with another size raises an error that says why. The graph
+        is written as it is, and optimised when it is loaded.
 
         Args:
             file: the name of a file, which is written aside and renamed, or a file open for writing

@@ -22,12 +22,14 @@ from ..core._trace_option import set_symbolic_shape
 from ..jit import graph_file
 from ..jit.dump import CompGraphDumpResult, check_options, write_strip_info
 from ..tensor import Tensor
-from .network_batch import rebatched
+from .network_batch import rebatched, resized
 from .network_file import (
     MODIFIED,
     OPTIMIZED,
     SerializationMetadata,
     distinct,
+    follow_again,
+    follows_of,
     kept_names,
     nodes_of_file,
     nodes_of_graph,
@@ -43,6 +45,8 @@ from .network_node import (
     applied,
     as_symbol,
     build_graph,
+    forget_what_was_set,
+    needs,
     new_var,
     str_to_mge_class,
     topological,
@@ -260,17 +264,19 @@ class Network:
         pairs = [(as_varnode(old), as_varnode(new)) for old, new in repl_dict.items()]
         instead = {id(old): new for old, new in pairs if old is not new}
         before = self.all_oprs
-        saved = [(op, op.inputs) for op in before]
+        forget_what_was_set(before)
+        saved = [(op, op.inputs, op.follows) for op in before]
         outputs = self.output_vars
-        edited = [op for op in before if any(id(v) in instead for v in op.inputs)]
+        edited = [op for op in before if any(id(v) in instead for v in needs(op))]
         for op in edited:
             op.inputs = [instead.get(id(v), v) for v in op.inputs]
+            op.follows = [follow.replaced(instead) for follow in op.follows]
         try:
             self._set([instead.get(id(v), v) for v in outputs])
             self._change(self._infer({}, edited=edited))
         except Exception:
-            for op, inputs in saved:
-                op.inputs = inputs
+            for op, inputs, follows in saved:
+                op.inputs, op.follows = inputs, follows
             self._set(outputs)
             raise
 
@@ -325,6 +331,7 @@ class Network:
                 sizes, or an op cannot take the new size: it is named. The network stays as it was
                 then.
         """
+        forget_what_was_set(self.all_oprs)
         names = set(blacklist)
         inputs = []
         for op in self.data_providers_filter:
@@ -373,10 +380,13 @@ class Network:
             if isinstance(op, ConstOpBase | Host2DeviceCopy):
                 continue
             grows = batch is not None and bool(op.slopes)
-            if not (grows or id(op) in again or any(id(v) in found for v in op.inputs)):
+            reached = any(id(v) in found for v in needs(op))
+            if not (grows or reached or id(op) in again):
                 continue
             inputs = [found.get(id(v), v) for v in op.inputs]
             changed = rebatched(op, inputs, *batch) if batch is not None else op.params
+            if op.follows:
+                changed = resized(op, found)
             if changed != op.params:
                 params.append((op, changed))
             for old, new in zip(op.outputs, applied(op, inputs, changed), strict=True):
@@ -489,6 +499,7 @@ class Network:
         check_options("Network.dump", kwargs)
         if not self.output_vars:
             raise ValueError("Network.dump: expected an output, the network has none; add_output()")
+        forget_what_was_set(self.all_oprs)
         built = build_graph(self.output_vars)
         names = kept_names(built, keep_var_name > 1, keep_opr_name, keep_param_name)
         inputs = built.inputs
@@ -499,6 +510,7 @@ class Network:
             distinct([v.name if keep_var_name else "" for v in self.output_vars]),
             names,
             self._batch(inputs),
+            follows=follows_of(built),
         )
         if enable_metadata:
             dumped.user_info = user_info
@@ -541,7 +553,9 @@ class Network:
         for op, params in changes.params:
             for name, new in params.items():
                 old = op.params[name]
-                if old != new:
+                if old != new and any(follow.name == name for follow in op.follows):
+                    batch.followed = True
+                elif old != new:
                     numbers = zip(
                         graph_file.numbers_of(old), graph_file.numbers_of(new), strict=True
                     )
@@ -561,6 +575,7 @@ class Network:
             NotImplementedError: for ``enable_io16xc32`` and ``enable_ioc16``, which change numbers.
         """
         check_options("Network.optimize_for_inference", kwargs)
+        forget_what_was_set(self.all_oprs)
         built = build_graph([as_varnode(v) for v in dest_vars])
         inputs = [built.ids[id(v)] for v in built.inputs]
         graph = Executable(built.graph, inputs).optimized()
@@ -568,6 +583,8 @@ class Network:
         names = {i: name for i, name in names.items() if i < len(graph.values)}
         by_id = dict(zip(inputs, built.inputs, strict=True))
         by_id = nodes_of_graph(graph, by_id, names, self.graph)
+        if follow_again(follows_of(built), built.graph, graph, by_id):
+            self._refusal = "optimising made constants of numbers that follow sizes"
         return [by_id[i] for i in graph.outputs]
 
 

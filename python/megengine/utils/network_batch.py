@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..jit.graph_file import numbers_of
 from ..tensor import Tensor
 from .network_node import OpNode
 
-__all__ = ["grow", "rebatched"]
+__all__ = ["grow", "rebatched", "resized"]
+
+
+def resized(op: OpNode, found: Mapping[int, Tensor]) -> dict[str, Any]:
+    """The parameters of an op where values have other shapes.
+
+    Args:
+        op: the op.
+        found: values of the new shapes, by the ``id()`` of those that they stand for.
+
+    Raises:
+        ValueError: where a number has no value for these sizes.
+    """
+    params = dict(op.params)
+    for follow in op.follows:
+        try:
+            new = follow.number(found)
+        except ValueError as error:
+            raise ValueError(f"Network: {op.name} does not take these sizes: {error}") from error
+        numbers = numbers_of(params[follow.name])
+        if isinstance(numbers[follow.position], int) and not float(new).is_integer():
+            raise ValueError(f"Network: {op.name} cannot have {new} as its {follow.name}")
+        numbers[follow.position] = type(numbers[follow.position])(new)
+        whole = isinstance(params[follow.name], tuple)
+        params[follow.name] = tuple(numbers) if whole else numbers[0]
+    return params
 
 
 def rebatched(op: OpNode, inputs: Sequence[Tensor], old: int, new: int) -> dict[str, Any]:
@@ -24,6 +50,8 @@ def rebatched(op: OpNode, inputs: Sequence[Tensor], old: int, new: int) -> dict[
     Raises:
         ValueError: where several sizes of a shape could be the ones to change.
     """
+    if op.follows:
+        return op.params  # resized() says it
     if op.slopes is not None:
         grown = {
             name: grow(op.params[name], numbers, new - old) for name, numbers in op.slopes.items()

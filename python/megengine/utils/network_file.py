@@ -7,18 +7,29 @@ from typing import Any
 
 from .._core import Graph
 from ..jit import graph_file
+from ..jit.sizes import Expression
 from .network_node import (
     BuiltGraph,
     ComputingGraph,
     ConstOpBase,
+    FollowedNumber,
     Host2DeviceCopy,
     ImmutableTensor,
     VarNode,
+    as_node,
     new_var,
     node_of,
 )
 
-__all__ = ["SerializationMetadata", "distinct", "kept_names", "nodes_of_file", "nodes_of_graph"]
+__all__ = [
+    "SerializationMetadata",
+    "distinct",
+    "follow_again",
+    "follows_of",
+    "kept_names",
+    "nodes_of_file",
+    "nodes_of_graph",
+]
 
 # Keys of what a file says about itself.
 MODIFIED, OPTIMIZED = "graph_modified", "optimized_for_inference"
@@ -68,7 +79,50 @@ def nodes_of_file(dumped: graph_file.DumpedGraph, owner: ComputingGraph) -> dict
         slopes = {}
         for (index, label), numbers in dumped.batch.slopes.items():
             slopes.setdefault(index, {})[label] = numbers
-    return nodes_of_graph(dumped.graph, by_id, names, owner, slopes)
+    made = nodes_of_graph(dumped.graph, by_id, names, owner, slopes)
+    follow_again(dumped.follows, dumped.graph, dumped.graph, made)
+    return made
+
+
+def follow_again(
+    follows: dict[graph_file.Place, Expression], graph: Graph, now: Graph, by_id: dict[int, VarNode]
+) -> int:
+    """Tells ops which of their numbers follow sizes.
+
+    Args:
+        follows: by where they are in ``graph``, the numbers.
+        graph: a graph.
+        now: another one of the same values, which the ops were made from.
+        by_id: the values of that.
+
+    Returns:
+        the number of those that no op has any more.
+    """
+    nodes = graph.nodes if follows else []
+    kept = {node.outputs: node for node in now.nodes} if follows else {}
+    lost = 0
+    for (index, name, position), expression in follows.items():
+        node = nodes[index]
+        new = kept.get(node.outputs)
+        there = new is not None and new.kind == node.kind
+        if not there or any(d.value not in by_id for d in expression.axes()):
+            lost += 1
+            continue
+        values = {d.value: by_id[d.value] for d in expression.axes()}
+        op = as_node(by_id[node.outputs[0]])
+        op.follows.append(FollowedNumber(name, position, expression, values))
+    return lost
+
+
+def follows_of(built: BuiltGraph) -> dict[graph_file.Place, Expression]:
+    """The numbers in a graph that are arithmetic on sizes."""
+    out = {}
+    nodes = [op for op in built.ops if not isinstance(op, ConstOpBase | Host2DeviceCopy)]
+    for index, op in enumerate(nodes):
+        for follow in op.follows:
+            ids = {i: built.ids[id(v)] for i, v in follow.values.items()}
+            out[index, follow.name, follow.position] = follow.expression.renamed(ids)
+    return out
 
 
 def nodes_of_graph(

@@ -20,6 +20,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from weakref import WeakValueDictionary
 
@@ -29,6 +31,8 @@ from .. import _core
 from .._core import Executable, Graph, OpDef, op_types
 from ..core._imperative_rt.core2 import apply
 from ..core.ops import builtin
+from ..jit.graph_file import numbers_of
+from ..jit.sizes import Expression
 from ..tensor import Tensor
 
 if TYPE_CHECKING:
@@ -218,6 +222,54 @@ def new_var(dtype: Any, shape: Sequence[int]) -> VarNode:
     return cast(VarNode, _core.make_symbol(dtype, shape))
 
 
+@dataclass
+class FollowedNumber:
+    """A number among the parameters of an op that is arithmetic on sizes of values.
+
+    Args:
+        name: the parameter.
+        position: which of its numbers.
+        expression: the arithmetic.
+        values: by the ids in it, the values.
+    """
+
+    name: str
+    position: int
+    expression: Expression
+    values: dict[int, VarNode]
+
+    def number(self, found: Mapping[int, Tensor] = MappingProxyType({})) -> int | float:
+        """The number; some values, by ``id()``, are to have other shapes than they have.
+
+        Raises:
+            ValueError: where there is none.
+        """
+
+        def size(value: int, axis: int) -> int:
+            node = self.values[value]
+            shape: tuple[int, ...] = found.get(id(node), node).shape
+            if axis >= len(shape):
+                raise ValueError(f"there is no axis {axis} in shape {shape}")
+            return shape[axis]
+
+        return self.expression.value(size)
+
+    def is_followed(self, op: OpNode) -> bool:
+        """Whether the parameter is still that number: somebody may have set another one."""
+        numbers = numbers_of(op.params.get(self.name))
+        return self.position < len(numbers) and numbers[self.position] == self.number()
+
+    def replaced(self, instead: Mapping[int, VarNode]) -> FollowedNumber:
+        """The same of other values, by ``id()`` of those before."""
+        return replace(self, values={i: instead.get(id(v), v) for i, v in self.values.items()})
+
+
+def forget_what_was_set(ops: Iterable[OpNode]) -> None:
+    """Parameters that somebody has set to other numbers follow sizes no more."""
+    for op in ops:
+        op.follows = [follow for follow in op.follows if follow.is_followed(op)]
+
+
 class OpNode(NetworkNode):
     """An op of a graph.
 
@@ -243,6 +295,8 @@ class OpNode(NetworkNode):
         self._priority = 0
         # How parameters grow with the batch size, where that is known.
         self.slopes: dict[str, list[int]] | None = None
+        # Numbers among them that are arithmetic on sizes.
+        self.follows: list[FollowedNumber] = []
 
     @classmethod
     def load(cls, opr: OpDef) -> OpNode:
@@ -665,6 +719,8 @@ def as_waiting(t: Tensor) -> VarNode | None:
 def topological(outputs: Iterable[VarNode]) -> list[OpNode]:
     """All ops that the outputs need, each after those that it needs, inputs in their order.
 
+    An op that follows the size of a value needs that value too.
+
     Raises:
         ValueError: where a value depends on itself, or is made by no op.
     """
@@ -683,8 +739,13 @@ def topological(outputs: Iterable[VarNode]) -> list[OpNode]:
             raise ValueError(f"Network: {op.name} would depend on itself")
         open_ops.add(id(op))
         stack.append((op, True))
-        stack += [(as_node(v), False) for v in reversed(op.inputs)]
+        stack += [(as_node(v), False) for v in reversed(needs(op))]
     return list(done.values())
+
+
+def needs(op: OpNode) -> list[VarNode]:
+    """The inputs of an op, and the values whose sizes its parameters follow."""
+    return [*op.inputs, *(v for follow in op.follows for v in follow.values.values())]
 
 
 def as_node(v: VarNode) -> OpNode:

@@ -1,0 +1,612 @@
+"""How the record of a function follows the sizes of its inputs.
+
+The function is recorded at further sizes, and the records are compared: the same ops on the same
+values, with other numbers in their fields. A number that differs is arithmetic on sizes, and the
+first record knows which (:mod:`megengine.jit.sizes`). It counts where it gives the number of every
+record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from .. import functional as F
+from .. import random
+from .._core import Graph
+from ..core.ops import builtin
+from ..tensor import Tensor
+from .graph_file import Axis, Batch, Place, numbers_of
+from .recording import Recording, record, sized_by_contents, tensors_in
+from .sizes import Dim, Expression, Symbol
+
+__all__ = ["Call", "FollowedConstant", "Following", "with_made_constants"]
+
+# Elements of a Tensor from outside that may be numbers computed from sizes.
+MOST_ELEMENTS = 64
+
+Numbers = tuple[int | float, ...]
+
+
+@dataclass
+class FollowedConstant:
+    """A Tensor from outside whose elements are computed from sizes.
+
+    Args:
+        value: its id.
+        user: the first node that takes it.
+        elements: what each of them is, in row-major order; None where it is always the same.
+        numbers: what they are in the record.
+    """
+
+    value: int
+    user: int
+    elements: list[Expression | None]
+    numbers: list[int | float]
+
+
+@dataclass
+class Following:
+    """How a record follows sizes.
+
+    Args:
+        batch: the first axis of the first input, and of others that have its size.
+        axes: the others.
+        fields: numbers in fields of nodes.
+        constants: Tensors from outside.
+        fixed: about numbers that depend on what inputs hold, and stay what they are.
+    """
+
+    batch: Batch | None = None
+    axes: list[Axis] = field(default_factory=list)
+    fields: dict[Place, Expression] = field(default_factory=dict)
+    constants: list[FollowedConstant] = field(default_factory=list)
+    fixed: list[str] = field(default_factory=list)
+
+
+# ---- records -----------------------------------------------------------------------------------
+
+
+class _Sample:
+    """What is compared of a record."""
+
+    def __init__(self, recording: Recording):
+        graph = recording.graph
+        self.nodes = graph.nodes
+        self.fields = [node.fields for node in self.nodes]
+        self.shapes = [value.shape for value in graph.values]
+        self.captured = recording.captured
+
+    def size(self, value: int, axis: int) -> int:
+        return self.shapes[value][axis]
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(a == b or (a != a and b != b))
+
+
+def _same_contents(a: Tensor, b: Tensor) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    x, y = a.numpy(), b.numpy()
+    if x.ctypes.data == y.ctypes.data and x.strides == y.strides:
+        return True
+    return np.ascontiguousarray(x).tobytes() == np.ascontiguousarray(y).tobytes()
+
+
+def _may_follow(a: Tensor, b: Tensor) -> bool:
+    """Whether elements of a Tensor from outside may be numbers computed from sizes."""
+    kinds = a.dtype.kind in "iuf" or a.dtype.name == "bfloat16"
+    return kinds and a.shape == b.shape and a.dtype == b.dtype and a.size <= MOST_ELEMENTS
+
+
+def _stays(sample: _Sample, value: int) -> str:
+    """Why a Tensor from outside that should change does not."""
+    tensor = sample.captured[value]
+    user = next((n.op for n in sample.nodes if value in n.inputs), "nothing")
+    shown = tensor.numpy().tolist() if tensor.size <= 8 else tensor.shape
+    return (
+        "a number or Tensor that is computed from the size outside of the graph "
+        f"(here {shown}, which goes into {user}) would stay what it is"
+    )
+
+
+def _difference(one: _Sample, more: _Sample, size: str) -> str:
+    """Why two records are not the same ops with other numbers; empty where they are."""
+    for i, (a, b) in enumerate(zip(one.nodes, more.nodes, strict=False)):
+        if a.kind != b.kind or a.inputs != b.inputs or a.outputs != b.outputs:
+            return f"with {size} its op {i} is {b.op}, not {a.op}"
+        for name, old in one.fields[i].items():
+            new = more.fields[i][name]
+            if not _same(old, new) and (
+                not numbers_of(old) or len(numbers_of(old)) != len(numbers_of(new))
+            ):
+                return f"field '{name}' of its op {i} becomes {new!r} with {size}"
+    if len(one.nodes) != len(more.nodes):
+        return f"with {size} it has {len(more.nodes)} ops, not {len(one.nodes)}"
+    for i, tensor in one.captured.items():
+        other = more.captured.get(i)
+        if other is None or not (_same_contents(tensor, other) or _may_follow(tensor, other)):
+            return _stays(one, i)
+    return ""
+
+
+# ---- what numbers are ----------------------------------------------------------------------------
+
+
+class _Explainer:
+    """Finds the arithmetic on sizes that gives a number in all records.
+
+    Args:
+        samples: the records.
+        seen: what Python computed from sizes in the first one.
+        inputs: the ids of the inputs.
+        roots: the sizes that differ between the records.
+    """
+
+    def __init__(
+        self,
+        samples: Sequence[_Sample],
+        seen: Iterable[tuple[Symbol, ...]],
+        inputs: Iterable[int],
+        roots: Iterable[Dim],
+    ):
+        self.samples = samples
+        self.roots = [Expression((root,)) for root in roots]
+        self.inputs = set(inputs)
+        self.makers = {v: i for i, node in enumerate(samples[0].nodes) for v in node.outputs}
+        self.known: dict[Numbers, list[Expression]] = {}
+        self.whole: set[Expression] = set()  # those that give integers
+        self.known_as: dict[np.dtype[Any], dict[Numbers, list[Expression]]] = {}
+        for expression in (*self.roots, *map(Expression, seen)):
+            numbers = self.numbers(expression)
+            if numbers is not None:
+                self.known.setdefault(numbers, []).append(expression)
+                if all(isinstance(n, int) for n in numbers):
+                    self.whole.add(expression)
+
+    def numbers(self, expression: Expression) -> Numbers | None:
+        """What arithmetic gives in each record; None where it gives nothing in one."""
+        try:
+            return tuple(expression.value(sample.size) for sample in self.samples)
+        except (ValueError, IndexError):
+            return None
+
+    def find(self, numbers: Numbers, node: int, dtype: Any = None) -> Expression | None:
+        """The arithmetic that gives a number.
+
+        Args:
+            numbers: the number in each record.
+            node: the node that takes it: only values that were made before can say their sizes.
+            dtype: numbers are rounded to this one, where it is given.
+        """
+        candidates = self._known_as(dtype).get(numbers, [])
+        whole = all(isinstance(n, int) for n in numbers)
+        found = self._best([e for e in candidates if e in self.whole or not whole], node)
+        if found is not None:
+            return found
+        if not whole:
+            return self._curve(numbers, node, dtype)
+        for expression in self._further(node):
+            if self.numbers(expression) == numbers:
+                return expression
+        return self._line(numbers, node)
+
+    def _known_as(self, dtype: Any) -> dict[Numbers, list[Expression]]:
+        if dtype is None:
+            return self.known
+        out = self.known_as.get(dtype)
+        if out is None:
+            out = self.known_as[dtype] = {}
+            for numbers, expressions in self.known.items():
+                out.setdefault(_rounded(numbers, dtype), []).extend(expressions)
+        return out
+
+    def _best(self, candidates: Sequence[Expression], node: int) -> Expression | None:
+        """Of several, the shortest; one of the inputs' sizes alone where there are more."""
+
+        def length(e: Expression) -> tuple[int, bool]:
+            return len(e.symbols), any(d.value not in self.inputs for d in e.axes())
+
+        there = [e for e in candidates if self._is_there(e, node)]
+        return min(there, key=length, default=None)
+
+    def _is_there(self, expression: Expression, node: int) -> bool:
+        return all(self.makers.get(d.value, -1) < node for d in expression.axes())
+
+    # What the library computes itself, or Python with functions that forget where numbers are from.
+
+    def _further(self, node: int) -> Iterator[Expression]:
+        """Products of sizes, and the smaller and the larger of two."""
+        nodes = self.samples[0].nodes
+        for value in nodes[node].inputs if node < len(nodes) else ():
+            axes = len(self.samples[0].shapes[value])
+            if value not in self.makers and value not in self.inputs:
+                continue
+            for begin, end in combinations(range(axes + 1), 2):
+                yield _product([Expression((Dim(value, i),)) for i in range(begin, end)])
+        for count in (2, 3, 4):
+            for factors in combinations(self.roots, count):
+                yield _product(factors)
+        for a, b in combinations(self.roots, 2):
+            for choice in ("min", "max"):
+                yield Expression((*a.symbols, *b.symbols, choice))
+
+    def _line(self, numbers: Numbers, node: int) -> Expression | None:
+        """A whole number that is a multiple of something, plus something, perhaps divided.
+
+        Three points have to lie on the line.
+        """
+        for known, expressions in self.known.items():
+            if len(set(known)) < 3 or not all(isinstance(n, int) for n in known):
+                continue
+            low, high = min(known), max(known)
+            at_low, at_high = numbers[known.index(low)], numbers[known.index(high)]
+            slope = Fraction(int(at_high - at_low), int(high - low))
+            offset = Fraction(int(at_low)) - slope * int(low)
+            if any(slope * x + offset != y for x, y in zip(known, numbers, strict=True)):
+                continue
+            found = self._best(expressions, node)
+            divisor = math.lcm(slope.denominator, offset.denominator)
+            if found is not None and divisor <= 2**16:
+                factor, add = int(slope * divisor), int(offset * divisor)
+                line = (*found.symbols, factor, "*", add, "+")
+                return Expression((*line, divisor, "/") if divisor > 1 else line)
+        return None
+
+    def _curve(self, numbers: Numbers, node: int, dtype: Any) -> Expression | None:
+        """A fraction: a multiple of something, its root or its inverse, plus something.
+
+        Python forgets where a number is from in ``0.5 * size`` (not in ``size * 0.5``), and in
+        ``math.sqrt``. Three points have to lie on the curve.
+        """
+        digits = 12 if dtype is None or np.dtype(dtype) == np.float64 else 6
+        for known, expressions in self.known.items():
+            found = self._best(expressions, node)
+            if found is None or len(set(known)) < 3 or min(known) <= 0:
+                continue
+            for name, bend in _BENDS.items():
+                xs = [bend(x) for x in known]
+                low, high = xs.index(min(xs)), xs.index(max(xs))
+                slope = (numbers[high] - numbers[low]) / (xs[high] - xs[low])
+                offset = _digits(numbers[low] - slope * xs[low], digits, max(map(abs, numbers)))
+                slope = _digits(slope, digits)
+                symbols: tuple[Symbol, ...] = (*found.symbols, *name.split(), slope, "*")
+                if name.startswith("1"):
+                    symbols = (slope, *found.symbols, *name.split()[1:], "/")
+                expression = Expression((*symbols, offset, "+") if offset else symbols)
+                given = self.numbers(expression)
+                if given is None:
+                    continue
+                rounded = _rounded(given, dtype)
+                if all(
+                    math.isclose(a, b, rel_tol=1e-14) for a, b in zip(rounded, numbers, strict=True)
+                ):
+                    return expression
+        return None
+
+
+# What numbers may be a multiple of: symbols behind a size, and what they do to it.
+_BENDS: dict[str, Callable[[float], float]] = {
+    "": float,
+    "1": lambda x: 1 / x,
+    "sqrt": math.sqrt,
+    "1 sqrt": lambda x: 1 / math.sqrt(x),
+}
+
+
+def _digits(number: float, digits: int, beside: float = 0.0) -> float:
+    """A number of so many digits, as people write them; of a sum, what counts `beside` another."""
+    scale = max(abs(number), beside)
+    return round(number, digits - 1 - math.floor(math.log10(scale))) if scale else 0.0
+
+
+def _product(factors: Sequence[Expression]) -> Expression:
+    symbols = list(factors[0].symbols)
+    for factor in factors[1:]:
+        symbols += [*factor.symbols, "*"]
+    return Expression(tuple(symbols))
+
+
+def _rounded(numbers: Numbers, dtype: Any) -> Numbers:
+    if dtype is None:
+        return numbers
+    if np.dtype(dtype).kind in "iu":
+        return tuple(int(n) if n == int(n) else math.nan for n in numbers)
+    with np.errstate(over="ignore"):
+        return tuple(np.asarray(numbers, "float64").astype(dtype).astype("float64").tolist())
+
+
+# ---- the search ----------------------------------------------------------------------------------
+
+
+@dataclass
+class _Group:
+    """Axes of inputs that are one size."""
+
+    axis: int
+    size: int
+    inputs: list[int]
+    refusal: str = ""
+    tied: int = 0  # groups of the same number, not 0, have one size
+    followed: bool = False
+
+    def places(self) -> list[tuple[int, int]]:
+        return [(i, self.axis) for i in self.inputs]
+
+
+@dataclass
+class Call:
+    """A call of a function, and its record with sizes."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    record: Recording
+
+    def __post_init__(self) -> None:
+        self.tensors = list(tensors_in((self.args, self.kwargs)))
+
+    @cached_property
+    def sample(self) -> _Sample:
+        """What is compared of the record."""
+        return _Sample(self.record)
+
+    def groups(self) -> list[_Group]:
+        """Axes of the inputs, those together that have one number and one size."""
+        found: dict[tuple[int, int], _Group] = {}
+        for i, t in enumerate(self.tensors):
+            for axis, n in enumerate(t._tuple_shape):
+                if n:
+                    found.setdefault((axis, n), _Group(axis, n, [])).inputs.append(i)
+        return [found[key] for key in sorted(found, key=lambda key: key[0])]
+
+    def at(self, sizes: dict[tuple[int, int], int], text: str) -> tuple[_Sample | None, str]:
+        """Records the call with other sizes of axes of inputs, and compares; or says why not."""
+        new = []
+        for i, t in enumerate(self.tensors):
+            resized = t
+            for axis, size in enumerate(t._tuple_shape):
+                wanted = sizes.get((i, axis), size)
+                if wanted != size:
+                    copies = F.concat([resized] * -(-wanted // size), axis=axis)
+                    resized = copies[(slice(None),) * axis + (slice(0, wanted),)]
+            new.append(resized)
+        return self._with(new, text)
+
+    def _with(self, tensors: Sequence[Tensor], text: str) -> tuple[_Sample | None, str]:
+        new = {id(t): n for t, n in zip(self.tensors, tensors, strict=True)}
+        state = random.get_rng_state()
+        try:
+            more = record(self.function, *_replaced(self.args, new), **_replaced(self.kwargs, new))
+        except Exception as error:  # the function takes this size alone; the file says so
+            return None, f"with {text} the function raised {type(error).__name__}: {error}"
+        finally:
+            random.set_rng_state(state)
+        sample = _Sample(more)
+        reason = _difference(self.sample, sample, text)
+        return (None, reason) if reason else (sample, "")
+
+    def following(self) -> Following:
+        """How the record follows the sizes of the inputs."""
+        groups = self.groups()
+        tried = [(group, self._alone(group)) for group in groups]
+        samples = [(group, sample) for group, sample in tried if sample is not None]
+        samples += self._tied(groups)
+        everything = self._all_at_once([g for g in groups if not g.refusal])
+        others = []
+        if sized_by_contents(self.record.graph, self.record.inputs):
+            others = self._with_other_contents()
+        rest = [everything] if everything is not None else []
+        out = self._explained(groups, samples, rest, others)
+        for group in groups:
+            if group.tied and any(g.refusal for g in groups if g.tied == group.tied):
+                group.refusal = next(g.refusal for g in groups if g.tied == group.tied)
+        for position, g in enumerate(groups):
+            if position == 0 and g.axis == 0:
+                out.batch = Batch(g.size, g.inputs, {}, g.refusal, g.followed)
+            else:
+                step = g.size
+                out.axes.append(
+                    Axis(g.axis, g.size, g.inputs, step, {}, g.refusal, g.tied, g.followed)
+                )
+        return out
+
+    def _alone(self, group: _Group) -> _Sample | None:
+        is_batch = group.axis == 0 and 0 in group.inputs
+        # Twice as large: what is halved on the way stays even.
+        size = group.size + 1 if is_batch else 2 * group.size
+        text = f"a batch of {size}" if is_batch else f"{size} elements in axis {group.axis}"
+        sample, group.refusal = self.at(dict.fromkeys(group.places(), size), text)
+        return sample
+
+    def _tied(self, groups: list[_Group]) -> list[tuple[_Group, _Sample]]:
+        """Groups of one size that cannot differ, such as both axes of a square mask."""
+        out = []
+        refused = [g for g in groups if g.refusal and g.size > 1]
+        for number, size in enumerate(dict.fromkeys(g.size for g in refused), 1):
+            group = [g for g in refused if g.size == size]
+            if len(group) < 2:
+                continue
+            places = dict.fromkeys((p for g in group for p in g.places()), 2 * size)
+            sample, _ = self.at(places, f"{2 * size} elements in several axes")
+            if sample is not None:
+                for g in group:
+                    g.refusal, g.tied = "", number
+                    out.append((g, sample))
+        return out
+
+    def _all_at_once(self, groups: list[_Group]) -> _Sample | None:
+        """A record in which all sizes differ, and are no multiples where the function takes that.
+
+        So sums are told from products, and how quotients are rounded.
+        """
+        if not groups:
+            return None
+        odd: dict[tuple[int, int], int] = {}
+        even: dict[tuple[int, int], int] = {}
+        new: dict[int, int] = {}  # by number of a tie
+        # The largest first: what is not much smaller becomes larger, so that no comparison stays.
+        for k, group in enumerate(sorted(groups, key=lambda g: -g.size)):
+            is_batch = group.axis == 0 and 0 in group.inputs
+            larger = [n for n in new.values() if n <= 2 * group.size + 1 and not is_batch]
+            size = max(group.size + 1 + 2 * k, *(n + 2 for n in larger), 0)
+            size = new.setdefault(group.tied or -k - 1, size + (size - group.size + 1) % 2)
+            odd |= dict.fromkeys(group.places(), size)
+            even |= dict.fromkeys(group.places(), group.size + 2 if is_batch else 3 * group.size)
+        for sizes in (odd, even):
+            sample, _ = self.at(sizes, "other sizes in all axes")
+            if sample is not None:
+                return sample
+        return None
+
+    def _with_other_contents(self) -> list[_Sample]:
+        """Records in which, most likely, as many elements are taken as never before."""
+        rng = np.random.default_rng(0)
+        out = []
+        for by_rows in (True, False):
+            new = []
+            for t in self.tensors:
+                array = t.numpy()
+                some = array if by_rows and t.ndim else array.reshape(-1)
+                if some.size:
+                    some = some[rng.integers(len(some), size=len(some))]
+                new.append(Tensor(some.reshape(array.shape), dtype=t.dtype, device=t.device))
+            sample, _ = self._with(new, "other contents")
+            if sample is not None:
+                out.append(sample)
+        return out
+
+    # ---- numbers
+
+    def _explained(
+        self,
+        groups: list[_Group],
+        samples: list[tuple[_Group, _Sample]],
+        rest: list[_Sample],
+        others: list[_Sample],
+    ) -> Following:
+        """What the numbers that differ are; groups that move one that nothing explains refuse.
+
+        `others` have the sizes of the first record.
+        """
+        first = self.sample
+        records = [first, *others, *(sample for _, sample in samples), *rest]
+        inputs = self.record.inputs
+        roots = [Dim(inputs[g.inputs[0]], g.axis) for g in groups if not g.refusal]
+        explainer = _Explainer(records, self.record.sizes.seen, inputs, roots)
+        out = Following()
+
+        def note(numbers: Sequence[Any], found: object, why: str) -> None:
+            end = 1 + len(others)
+            pairs = zip(samples, numbers[end:], strict=False)
+            movers = [group for (group, _), n in pairs if not _same(n, numbers[0])]
+            if found is None and any(not _same(n, numbers[0]) for n in numbers[1:end]):
+                out.fixed.append(why)
+            for group in movers or [group for group, _ in samples]:
+                if found is None:
+                    group.refusal = group.refusal or why
+                else:
+                    group.followed = True
+
+        for i, fields in enumerate(first.fields):
+            for name, value in fields.items():
+                if all(_same(value, r.fields[i][name]) for r in records[1:]):
+                    continue
+                columns = zip(*(numbers_of(r.fields[i][name]) for r in records), strict=True)
+                for position, numbers in enumerate(columns):
+                    if all(_same(n, numbers[0]) for n in numbers):
+                        continue
+                    found = explainer.find(numbers, i)
+                    if found is not None:
+                        out.fields[i, name, position] = found
+                    note(
+                        numbers,
+                        found,
+                        f"no arithmetic on sizes explains the numbers {sorted(set(numbers))} in "
+                        f"field '{name}' of its op {i}, {first.nodes[i].op}",
+                    )
+        for value, tensor in first.captured.items():
+            if all(_same_contents(tensor, r.captured[value]) for r in records[1:]):
+                continue
+            user = next((i for i, n in enumerate(first.nodes) if value in n.inputs), -1)
+            user = user if user >= 0 else len(first.nodes)
+            elements: list[Expression | None] = []
+            recorded: list[int | float] = []
+            explained = True
+            arrays = [r.captured[value].numpy().astype("float64") for r in records]
+            if tensor.dtype.kind in "iu":
+                arrays = [r.captured[value].numpy() for r in records]
+            for numbers in zip(*(a.reshape(-1).tolist() for a in arrays), strict=True):
+                found = None
+                if any(not _same(n, numbers[0]) for n in numbers):
+                    found = explainer.find(numbers, user, tensor.dtype)
+                    note(numbers, found, _stays(first, value))
+                    explained = explained and found is not None
+                elements.append(found)
+                recorded.append(found.value(first.size) if found is not None else numbers[0])
+            if explained:
+                out.constants.append(FollowedConstant(value, user, elements, recorded))
+        return out
+
+
+def _replaced(value: Any, new: dict[int, Tensor]) -> Any:
+    """Nested arguments with other Tensors in them."""
+    if isinstance(value, Tensor):
+        return new.get(id(value), value)
+    if isinstance(value, list | tuple):
+        items = [_replaced(v, new) for v in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        return {k: _replaced(v, new) for k, v in value.items()}
+    return value
+
+
+# ---- the graph -----------------------------------------------------------------------------------
+
+
+def with_made_constants(graph: Graph, following: Following) -> dict[Place, Expression]:
+    """Makes constants that follow sizes by nodes, whose fields do, in the place of the constants.
+
+    Returns:
+        all fields that follow sizes, by where they are in the graph then.
+    """
+    fields = dict(following.fields)
+    for constant in sorted(following.constants, key=lambda c: c.user, reverse=True):
+        value = graph.values[constant.value]
+        made: list[tuple[Any, list[int], int]] = []
+        alone = value.shape == ()
+        parts = []
+        for number in constant.numbers:
+            at = constant.value if alone else graph.add_value(value.dtype, (1,), False)
+            fill = builtin.Fill(
+                value=float(number),
+                dtype=value.dtype,
+                comp_node=value.device,
+                shape=() if alone else (1,),
+            )
+            made.append((fill, [], at))
+            parts.append(at)
+        if not alone:
+            flat = value.shape == (len(parts),)
+            joined = constant.value if flat else graph.add_value(value.dtype, (len(parts),), False)
+            made.append((builtin.Concat(axis=0), parts, joined))
+            if not flat:
+                made.append((builtin.Reshape(shape=value.shape), [joined], constant.value))
+        fields = {
+            (node + len(made) if node >= constant.user else node, name, position): e
+            for (node, name, position), e in fields.items()
+        }
+        for k, (op, inputs, output) in enumerate(made):
+            graph.insert_node(constant.user + k, op, inputs, [output])
+        for k, element in enumerate(constant.elements):
+            if element is not None:
+                fields[constant.user + k, "value", 0] = element
+    return fields
