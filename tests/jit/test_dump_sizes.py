@@ -251,6 +251,23 @@ def test_sizes_that_are_one() -> None:
         inference.run(normal(2, 5, 4), normal(2, 4, 5))
 
 
+@pytest.mark.parametrize(("size", "step"), [(32, 8), (24, 8), (40, 8), (8, 8)])
+def test_a_function_that_goes_another_way_in_between(size: int, step: int) -> None:
+    """Padding where it is needed: the file is for sizes that need none."""
+
+    def function(x: Any) -> Any:
+        more = -x.shape[1] % 8
+        x = F.nn.pad(x, ((0, 0), (0, more)), constant_value=1.0) if more else x
+        return x.reshape(x.shape[0], 8, -1) * x.shape[1]
+
+    inference = GraphInference(io.BytesIO(dumped(function, normal(2, size))))
+    for n in (size, size + step, 2 * size, 3 * size, size + 2 * step):
+        check(inference, function, normal(3, n))
+    message = rf"axis 1 to differ from {size}, .* by a multiple of {step}, got {size + 4}: in betw"
+    with pytest.raises(ValueError, match=message):
+        inference.run(normal(2, size + 4))
+
+
 class Detector(M.Module):
     """Boxes of anchors on one level, of which the best are kept."""
 

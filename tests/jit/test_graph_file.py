@@ -124,7 +124,7 @@ def test_sizes_come_back() -> None:
     (node,) = [i for i, n in enumerate(model.graph.nodes) if n.kind == "Reshape"]
     model.batch = Batch(2, [0], {(node, "shape"): [1, 0]}, "no reason")
     model.axes = [
-        Axis(1, 3, [0], 3, tied=2, followed=True),
+        Axis(1, 3, [0], 3, tied=2, followed=True, every=4),
         Axis(2, 4, [0], 4, {(node, "shape"): [0, -1]}, "none", tied=2),
     ]
     model.follows = {(node, "shape", 0): Expression((Dim(model.inputs[0], 0), 1.5, "*", "ceil"))}

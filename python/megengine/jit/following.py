@@ -336,10 +336,20 @@ class _Group:
     inputs: list[int]
     refusal: str = ""
     tied: int = 0  # groups of the same number, not 0, have one size
+    every: int = 1  # other sizes differ by multiples of this
     followed: bool = False
 
     def places(self) -> list[tuple[int, int]]:
         return [(i, self.axis) for i in self.inputs]
+
+
+@dataclass
+class _Tried:
+    """What came of a call with other sizes: a record that is like the first one, or a reason."""
+
+    sample: _Sample | None
+    reason: str = ""
+    raised: bool = False
 
 
 @dataclass
@@ -368,7 +378,7 @@ class Call:
                     found.setdefault((axis, n), _Group(axis, n, [])).inputs.append(i)
         return [found[key] for key in sorted(found, key=lambda key: key[0])]
 
-    def at(self, sizes: dict[tuple[int, int], int], text: str) -> tuple[_Sample | None, str]:
+    def at(self, sizes: dict[tuple[int, int], int], text: str) -> _Tried:
         """Records the call with other sizes of axes of inputs, and compares; or says why not."""
         new = []
         for i, t in enumerate(self.tensors):
@@ -381,18 +391,20 @@ class Call:
             new.append(resized)
         return self._with(new, text)
 
-    def _with(self, tensors: Sequence[Tensor], text: str) -> tuple[_Sample | None, str]:
+    def _with(self, tensors: Sequence[Tensor], text: str) -> _Tried:
         new = {id(t): n for t, n in zip(self.tensors, tensors, strict=True)}
         state = random.get_rng_state()
         try:
             more = record(self.function, *_replaced(self.args, new), **_replaced(self.kwargs, new))
         except Exception as error:  # the function takes this size alone; the file says so
-            return None, f"with {text} the function raised {type(error).__name__}: {error}"
+            return _Tried(
+                None, f"with {text} the function raised {type(error).__name__}: {error}", True
+            )
         finally:
             random.set_rng_state(state)
         sample = _Sample(more)
         reason = _difference(self.sample, sample, text)
-        return (None, reason) if reason else (sample, "")
+        return _Tried(None if reason else sample, reason)
 
     def following(self) -> Following:
         """How the record follows the sizes of the inputs."""
@@ -400,11 +412,10 @@ class Call:
         tried = [(group, self._alone(group)) for group in groups]
         samples = [(group, sample) for group, sample in tried if sample is not None]
         samples += self._tied(groups)
-        everything = self._all_at_once([g for g in groups if not g.refusal])
+        rest = self._at_odd_sizes([g for g in groups if not g.refusal])
         others = []
         if sized_by_contents(self.record.graph, self.record.inputs):
             others = self._with_other_contents()
-        rest = [everything] if everything is not None else []
         out = self._explained(groups, samples, rest, others)
         for group in groups:
             if group.tied and any(g.refusal for g in groups if g.tied == group.tied):
@@ -413,9 +424,17 @@ class Call:
             if position == 0 and g.axis == 0:
                 out.batch = Batch(g.size, g.inputs, {}, g.refusal, g.followed)
             else:
-                step = g.size
                 out.axes.append(
-                    Axis(g.axis, g.size, g.inputs, step, {}, g.refusal, g.tied, g.followed)
+                    Axis(
+                        g.axis,
+                        g.size,
+                        g.inputs,
+                        g.size,
+                        refusal=g.refusal,
+                        tied=g.tied,
+                        followed=g.followed,
+                        every=g.every,
+                    )
                 )
         return out
 
@@ -424,8 +443,9 @@ class Call:
         # Twice as large: what is halved on the way stays even.
         size = group.size + 1 if is_batch else 2 * group.size
         text = f"a batch of {size}" if is_batch else f"{size} elements in axis {group.axis}"
-        sample, group.refusal = self.at(dict.fromkeys(group.places(), size), text)
-        return sample
+        tried = self.at(dict.fromkeys(group.places(), size), text)
+        group.refusal = tried.reason
+        return tried.sample
 
     def _tied(self, groups: list[_Group]) -> list[tuple[_Group, _Sample]]:
         """Groups of one size that cannot differ, such as both axes of a square mask."""
@@ -436,36 +456,66 @@ class Call:
             if len(group) < 2:
                 continue
             places = dict.fromkeys((p for g in group for p in g.places()), 2 * size)
-            sample, _ = self.at(places, f"{2 * size} elements in several axes")
+            sample = self.at(places, f"{2 * size} elements in several axes").sample
             if sample is not None:
                 for g in group:
                     g.refusal, g.tied = "", number
                     out.append((g, sample))
         return out
 
-    def _all_at_once(self, groups: list[_Group]) -> _Sample | None:
-        """A record in which all sizes differ, and are no multiples where the function takes that.
+    def _at_odd_sizes(self, groups: list[_Group]) -> list[_Sample]:
+        """Records in which all sizes differ, and are no multiples where the function takes that.
 
         So sums are told from products, and how quotients are rounded.
         """
-        if not groups:
-            return None
-        odd: dict[tuple[int, int], int] = {}
-        even: dict[tuple[int, int], int] = {}
-        new: dict[int, int] = {}  # by number of a tie
-        # The largest first: what is not much smaller becomes larger, so that no comparison stays.
+        units: dict[int, list[_Group]] = {}
         for k, group in enumerate(sorted(groups, key=lambda g: -g.size)):
-            is_batch = group.axis == 0 and 0 in group.inputs
-            larger = [n for n in new.values() if n <= 2 * group.size + 1 and not is_batch]
-            size = max(group.size + 1 + 2 * k, *(n + 2 for n in larger), 0)
-            size = new.setdefault(group.tied or -k - 1, size + (size - group.size + 1) % 2)
-            odd |= dict.fromkeys(group.places(), size)
-            even |= dict.fromkeys(group.places(), group.size + 2 if is_batch else 3 * group.size)
-        for sizes in (odd, even):
-            sample, _ = self.at(sizes, "other sizes in all axes")
-            if sample is not None:
-                return sample
-        return None
+            units.setdefault(group.tied or -k - 1, []).append(group)
+        new: list[int] = []
+        # The largest first: what is not much smaller becomes larger, so that no comparison stays.
+        for k, unit in enumerate(units.values()):
+            size = unit[0].size
+            is_batch = unit[0].axis == 0 and 0 in unit[0].inputs
+            larger = [n + 2 for n in new if n <= 2 * size + 1 and not is_batch]
+            odd = max(size + 1 + 2 * k, *larger, 0)
+            new.append(odd + (odd - size + 1) % 2)
+        everything = self._units_at(units.values(), new)
+        if everything.sample is not None or not units:
+            return [everything.sample] if everything.sample is not None else []
+        # Which of them cannot be such a size?
+        out = []
+        for k, unit in enumerate(units.values()):
+            size = unit[0].size
+            alone = self._units_at([unit], [new[k]])
+            if alone.sample is None:
+                step = size if alone.raised else self._step(unit)
+                new[k] = size + step if step < size else 3 * size
+            else:
+                out.append(alone.sample)
+        everything = self._units_at(units.values(), new)
+        return out + ([everything.sample] if everything.sample is not None else [])
+
+    def _units_at(self, units: Iterable[list[_Group]], sizes: Iterable[int]) -> _Tried:
+        places = {
+            place: size
+            for unit, size in zip(units, sizes, strict=True)
+            for group in unit
+            for place in group.places()
+        }
+        return self.at(places, "other sizes in all axes")
+
+    def _step(self, unit: list[_Group]) -> int:
+        """By what sizes may differ where the function goes another way in between.
+
+        A function that pads images to multiples of 8 does nothing for those that are.
+        """
+        size = unit[0].size
+        steps = [n for n in range(2, size) if size % n == 0]
+        works = (n for n in steps if self._units_at([unit], [size + n]).sample is not None)
+        step = next(works, size)
+        for group in unit:
+            group.every = step
+        return step
 
     def _with_other_contents(self) -> list[_Sample]:
         """Records in which, most likely, as many elements are taken as never before."""
@@ -479,7 +529,7 @@ class Call:
                 if some.size:
                     some = some[rng.integers(len(some), size=len(some))]
                 new.append(Tensor(some.reshape(array.shape), dtype=t.dtype, device=t.device))
-            sample, _ = self._with(new, "other contents")
+            sample = self._with(new, "other contents").sample
             if sample is not None:
                 out.append(sample)
         return out

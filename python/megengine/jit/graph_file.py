@@ -76,6 +76,7 @@ class Axis:
         refusal: why no other size will do; empty where others do.
         tied: axes of the same number, other than 0, must have one size.
         followed: whether numbers of the graph follow it, so that inputs need to agree.
+        every: other sizes differ from this one by multiples of it.
     """
 
     axis: int
@@ -86,6 +87,7 @@ class Axis:
     refusal: str = ""
     tied: int = 0
     followed: bool = False
+    every: int = 1
 
 
 @dataclass
@@ -200,6 +202,7 @@ def _messages() -> SimpleNamespace:
         ("refusal", 6, text, False),
         ("tied", 7, whole, False),
         ("followed", 8, kinds.TYPE_BOOL, False),
+        ("every", 9, whole, False),
     )
     message(
         "Graph",
@@ -302,6 +305,7 @@ def _header(dumped: DumpedGraph, text: str, offsets: dict[int, int]) -> bytes:
             refusal=axis.refusal,
             tied=axis.tied,
             followed=axis.followed,
+            every=axis.every,
         )
         for (node, label), numbers in axis.growth.items():
             added.growth.add(node=node, field=label, numbers=numbers)
@@ -527,6 +531,7 @@ def _axes(message: Any, graph: Graph, inputs: list[int]) -> list[Axis]:
                 axis.refusal,
                 axis.tied,
                 axis.followed,
+                axis.every or 1,
             )
         )
     return out

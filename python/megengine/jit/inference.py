@@ -336,6 +336,12 @@ class GraphInference:
                     f"GraphInference: expected one size in axis {axis} of all inputs, got "
                     f"{sorted(sizes)}"
                 )
+            if any((n - size) % a.every for n in sizes):
+                raise ValueError(
+                    f"GraphInference: expected axis {axis} to differ from {size}, that of the "
+                    f"record, by a multiple of {a.every}, got {max(sizes)}: in between, the "
+                    "function goes another way"
+                )
             other, same = tied.setdefault(a.tied, (axis, max(sizes))) if a.tied else (0, 0)
             if a.tied and sizes != {same}:
                 raise ValueError(
