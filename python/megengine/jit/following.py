@@ -8,12 +8,9 @@ record.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -23,16 +20,15 @@ from .. import random
 from .._core import Graph
 from ..core.ops import builtin
 from ..tensor import Tensor
+from .explaining import Explainer
 from .graph_file import Axis, Batch, Place, numbers_of
 from .recording import Recording, record, sized_by_contents, tensors_in
-from .sizes import Dim, Expression, Symbol
+from .sizes import Dim, Expression
 
 __all__ = ["Call", "FollowedConstant", "Following", "with_made_constants"]
 
 # Elements of a Tensor from outside that may be numbers computed from sizes.
 MOST_ELEMENTS = 64
-
-Numbers = tuple[int | float, ...]
 
 
 @dataclass
@@ -81,7 +77,7 @@ class _Sample:
         graph = recording.graph
         self.nodes = graph.nodes
         self.fields = [node.fields for node in self.nodes]
-        self.shapes = [value.shape for value in graph.values]
+        self.shapes = {i: value.shape for i, value in enumerate(graph.values)}
         self.captured = recording.captured
 
     def size(self, value: int, axis: int) -> int:
@@ -136,192 +132,6 @@ def _difference(one: _Sample, more: _Sample, size: str) -> str:
         if other is None or not (_same_contents(tensor, other) or _may_follow(tensor, other)):
             return _stays(one, i)
     return ""
-
-
-# ---- what numbers are ----------------------------------------------------------------------------
-
-
-class _Explainer:
-    """Finds the arithmetic on sizes that gives a number in all records.
-
-    Args:
-        samples: the records.
-        seen: what Python computed from sizes in the first one.
-        inputs: the ids of the inputs.
-        roots: the sizes that differ between the records.
-    """
-
-    def __init__(
-        self,
-        samples: Sequence[_Sample],
-        seen: Iterable[tuple[Symbol, ...]],
-        inputs: Iterable[int],
-        roots: Iterable[Dim],
-    ):
-        self.samples = samples
-        self.roots = [Expression((root,)) for root in roots]
-        self.inputs = set(inputs)
-        self.makers = {v: i for i, node in enumerate(samples[0].nodes) for v in node.outputs}
-        self.known: dict[Numbers, list[Expression]] = {}
-        self.whole: set[Expression] = set()  # those that give integers
-        self.known_as: dict[np.dtype[Any], dict[Numbers, list[Expression]]] = {}
-        for expression in (*self.roots, *map(Expression, seen)):
-            numbers = self.numbers(expression)
-            if numbers is not None:
-                self.known.setdefault(numbers, []).append(expression)
-                if all(isinstance(n, int) for n in numbers):
-                    self.whole.add(expression)
-
-    def numbers(self, expression: Expression) -> Numbers | None:
-        """What arithmetic gives in each record; None where it gives nothing in one."""
-        try:
-            return tuple(expression.value(sample.size) for sample in self.samples)
-        except (ValueError, IndexError):
-            return None
-
-    def find(self, numbers: Numbers, node: int, dtype: Any = None) -> Expression | None:
-        """The arithmetic that gives a number.
-
-        Args:
-            numbers: the number in each record.
-            node: the node that takes it: only values that were made before can say their sizes.
-            dtype: numbers are rounded to this one, where it is given.
-        """
-        candidates = self._known_as(dtype).get(numbers, [])
-        whole = all(isinstance(n, int) for n in numbers)
-        found = self._best([e for e in candidates if e in self.whole or not whole], node)
-        if found is not None:
-            return found
-        if not whole:
-            return self._curve(numbers, node, dtype)
-        for expression in self._further(node):
-            if self.numbers(expression) == numbers:
-                return expression
-        return self._line(numbers, node)
-
-    def _known_as(self, dtype: Any) -> dict[Numbers, list[Expression]]:
-        if dtype is None:
-            return self.known
-        out = self.known_as.get(dtype)
-        if out is None:
-            out = self.known_as[dtype] = {}
-            for numbers, expressions in self.known.items():
-                out.setdefault(_rounded(numbers, dtype), []).extend(expressions)
-        return out
-
-    def _best(self, candidates: Sequence[Expression], node: int) -> Expression | None:
-        """Of several, the shortest; one of the inputs' sizes alone where there are more."""
-
-        def length(e: Expression) -> tuple[int, bool]:
-            return len(e.symbols), any(d.value not in self.inputs for d in e.axes())
-
-        there = [e for e in candidates if self._is_there(e, node)]
-        return min(there, key=length, default=None)
-
-    def _is_there(self, expression: Expression, node: int) -> bool:
-        return all(self.makers.get(d.value, -1) < node for d in expression.axes())
-
-    # What the library computes itself, or Python with functions that forget where numbers are from.
-
-    def _further(self, node: int) -> Iterator[Expression]:
-        """Products of sizes, and the smaller and the larger of two."""
-        nodes = self.samples[0].nodes
-        for value in nodes[node].inputs if node < len(nodes) else ():
-            axes = len(self.samples[0].shapes[value])
-            if value not in self.makers and value not in self.inputs:
-                continue
-            for begin, end in combinations(range(axes + 1), 2):
-                yield _product([Expression((Dim(value, i),)) for i in range(begin, end)])
-        for count in (2, 3, 4):
-            for factors in combinations(self.roots, count):
-                yield _product(factors)
-        for a, b in combinations(self.roots, 2):
-            for choice in ("min", "max"):
-                yield Expression((*a.symbols, *b.symbols, choice))
-
-    def _line(self, numbers: Numbers, node: int) -> Expression | None:
-        """A whole number that is a multiple of something, plus something, perhaps divided.
-
-        Three points have to lie on the line.
-        """
-        for known, expressions in self.known.items():
-            if len(set(known)) < 3 or not all(isinstance(n, int) for n in known):
-                continue
-            low, high = min(known), max(known)
-            at_low, at_high = numbers[known.index(low)], numbers[known.index(high)]
-            slope = Fraction(int(at_high - at_low), int(high - low))
-            offset = Fraction(int(at_low)) - slope * int(low)
-            if any(slope * x + offset != y for x, y in zip(known, numbers, strict=True)):
-                continue
-            found = self._best(expressions, node)
-            divisor = math.lcm(slope.denominator, offset.denominator)
-            if found is not None and divisor <= 2**16:
-                factor, add = int(slope * divisor), int(offset * divisor)
-                line = (*found.symbols, factor, "*", add, "+")
-                return Expression((*line, divisor, "/") if divisor > 1 else line)
-        return None
-
-    def _curve(self, numbers: Numbers, node: int, dtype: Any) -> Expression | None:
-        """A fraction: a multiple of something, its root or its inverse, plus something.
-
-        Python forgets where a number is from in ``0.5 * size`` (not in ``size * 0.5``), and in
-        ``math.sqrt``. Three points have to lie on the curve.
-        """
-        digits = 12 if dtype is None or np.dtype(dtype) == np.float64 else 6
-        for known, expressions in self.known.items():
-            found = self._best(expressions, node)
-            if found is None or len(set(known)) < 3 or min(known) <= 0:
-                continue
-            for name, bend in _BENDS.items():
-                xs = [bend(x) for x in known]
-                low, high = xs.index(min(xs)), xs.index(max(xs))
-                slope = (numbers[high] - numbers[low]) / (xs[high] - xs[low])
-                offset = _digits(numbers[low] - slope * xs[low], digits, max(map(abs, numbers)))
-                slope = _digits(slope, digits)
-                symbols: tuple[Symbol, ...] = (*found.symbols, *name.split(), slope, "*")
-                if name.startswith("1"):
-                    symbols = (slope, *found.symbols, *name.split()[1:], "/")
-                expression = Expression((*symbols, offset, "+") if offset else symbols)
-                given = self.numbers(expression)
-                if given is None:
-                    continue
-                rounded = _rounded(given, dtype)
-                if all(
-                    math.isclose(a, b, rel_tol=1e-14) for a, b in zip(rounded, numbers, strict=True)
-                ):
-                    return expression
-        return None
-
-
-# What numbers may be a multiple of: symbols behind a size, and what they do to it.
-_BENDS: dict[str, Callable[[float], float]] = {
-    "": float,
-    "1": lambda x: 1 / x,
-    "sqrt": math.sqrt,
-    "1 sqrt": lambda x: 1 / math.sqrt(x),
-}
-
-
-def _digits(number: float, digits: int, beside: float = 0.0) -> float:
-    """A number of so many digits, as people write them; of a sum, what counts `beside` another."""
-    scale = max(abs(number), beside)
-    return round(number, digits - 1 - math.floor(math.log10(scale))) if scale else 0.0
-
-
-def _product(factors: Sequence[Expression]) -> Expression:
-    symbols = list(factors[0].symbols)
-    for factor in factors[1:]:
-        symbols += [*factor.symbols, "*"]
-    return Expression(tuple(symbols))
-
-
-def _rounded(numbers: Numbers, dtype: Any) -> Numbers:
-    if dtype is None:
-        return numbers
-    if np.dtype(dtype).kind in "iu":
-        return tuple(int(n) if n == int(n) else math.nan for n in numbers)
-    with np.errstate(over="ignore"):
-        return tuple(np.asarray(numbers, "float64").astype(dtype).astype("float64").tolist())
 
 
 # ---- the search ----------------------------------------------------------------------------------
@@ -551,7 +361,15 @@ class Call:
         records = [first, *others, *(sample for _, sample in samples), *rest]
         inputs = self.record.inputs
         roots = [Dim(inputs[g.inputs[0]], g.axis) for g in groups if not g.refusal]
-        explainer = _Explainer(records, self.record.sizes.seen, inputs, roots)
+        explainer = Explainer(
+            [record.shapes for record in records], self.record.sizes.seen, inputs, roots
+        )
+        made = {v: i for i, node in enumerate(first.nodes) for v in node.outputs}
+        made |= dict.fromkeys(inputs, -1)
+
+        def made_before(node: int) -> Callable[[int], bool]:
+            return lambda value: made.get(value, node) < node
+
         out = Following()
 
         def note(numbers: Sequence[Any], found: object, why: str) -> None:
@@ -574,7 +392,7 @@ class Call:
                 for position, numbers in enumerate(columns):
                     if all(_same(n, numbers[0]) for n in numbers):
                         continue
-                    found = explainer.find(numbers, i)
+                    found = explainer.find(numbers, made_before(i), first.nodes[i].inputs)
                     if found is not None:
                         out.fields[i, name, position] = found
                     note(
@@ -597,7 +415,7 @@ class Call:
             for numbers in zip(*(a.reshape(-1).tolist() for a in arrays), strict=True):
                 found = None
                 if any(not _same(n, numbers[0]) for n in numbers):
-                    found = explainer.find(numbers, user, tensor.dtype)
+                    found = explainer.find(numbers, made_before(user), dtype=tensor.dtype)
                     note(numbers, found, _stays(first, value))
                     explained = explained and found is not None
                 elements.append(found)

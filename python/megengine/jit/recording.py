@@ -170,7 +170,10 @@ def record(
 
 
 def record_with_sizes(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    named: Mapping[str, Tensor] | None = None,
 ) -> Recording:
     """As :func:`record`; the sizes that the function sees remember where they come from.
 
@@ -181,7 +184,7 @@ def record_with_sizes(
     >>> [" ".join(map(str, symbols)) for symbols in r.sizes.seen][1:]
     ['Dim(value=0, axis=0) 2 *', 'Dim(value=0, axis=0) 2 * 1 +']
     """
-    return _record(function, args, kwargs, {}, Sizes())
+    return _record(function, args, kwargs, named or {}, Sizes())
 
 
 def _record(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper
 
+from ...jit.explaining import Explainer
+from ...jit.sizes import Dim, Expression
+from .arithmetic import arithmetic
 from .plan import Node, Plan, Value
-from .sizes import AnySize, DependsOnSizeError, Formula, Shape, Size, is_static
+from .sizes import AnySize, DependsOnSizeError, Formula, Number, Shape, Size, is_static
 
 SMALL = 64  # elements of a constant that is written once, however often it is made
 
@@ -124,6 +128,7 @@ class Builder:
         self.constants: dict[str, np.ndarray[Any, Any]] = {}
         self.names: dict[int, str] = dict(zip(plan.inputs, input_names, strict=True))
         self.scope = ""
+        self.operands: tuple[int, ...] = ()  # of the node that is written
         self._taken = {*input_names, *reserved}
         self._small: dict[Any, str] = {}  # names of small constants, by their contents
         self._cache: dict[Any, str] = {}  # names of what is written once
@@ -153,9 +158,13 @@ class Builder:
         if i in self.names or value.constant is None:
             return Arg(value.dtype, value.shape, self.names[i])
         if value.constant.dtype == object:  # numbers that are computed from sizes
-            numbers = self.sizes(list(value.constant.reshape(-1)))
-            name = self.reshape(self.cast(numbers, value.dtype, given="int64"), value.shape)
-            return Arg(value.dtype, value.shape, name)
+            numbers = list(value.constant.reshape(-1))
+            if all(isinstance(n, int | Size) for n in numbers):
+                name = self.cast(self.sizes(numbers), value.dtype, given="int64")
+            else:
+                parts = [self.number(n, value.dtype) for n in numbers]
+                name = self.emit("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
+            return Arg(value.dtype, value.shape, self.reshape(name, value.shape))
         return Arg(value.dtype, value.shape, constant=value.constant, base=value.name, builder=self)
 
     def define(self, i: int, name: str) -> None:
@@ -246,7 +255,8 @@ class Builder:
             self._cache[key] = parts[0] if len(parts) == 1 else self.emit("Concat", *parts, axis=0)
         return self._cache[key]
 
-    def _dimension(self, i: int, axis: int) -> str:
+    def dimension(self, i: int, axis: int) -> str:
+        """The size of an axis of a value, as an int64 vector of one element."""
         key = ("shape", i)
         if key not in self._cache:
             self._cache[key] = self.emit("Shape", self.names[i])
@@ -257,19 +267,59 @@ class Builder:
         try:
             place = self._place(n, self.plan.inputs)
             if place is not None:
-                return self._dimension(*place)
+                return self.dimension(*place)
             formula = Formula.of(n, list(self.symbols.values()), self.odd)
             if formula is not None and formula.divisor == 1:
                 return self._formula(formula)
+            expression = self._explained(n.samples, None)
+            if expression is not None:
+                name, is_fraction = arithmetic(self, expression)
+                if not is_fraction:
+                    return name
             # Sizes that were halved on the way are those of values: rounding is theirs.
             place = self._place(n, reversed(self._ready))
             if place is not None:
-                return self._dimension(*place)
+                return self.dimension(*place)
             if formula is not None:
                 return self._formula(formula)
         finally:
             self.scope = scope
         raise DependsOnSizeError
+
+    def number(self, n: AnySize | Number | float, dtype: Any) -> str:
+        """A number as a vector of one element of a dtype, computed from the sizes."""
+        if isinstance(n, int | Size):
+            return self.cast(self.size(n), dtype, given="int64")
+        if isinstance(n, float):
+            return self.constant(np.asarray([n]).astype(dtype))
+        expression = self._explained(n.samples, dtype)
+        if expression is None:
+            raise DependsOnSizeError
+        scope, self.scope = self.scope, "sizes"
+        name, is_fraction = arithmetic(self, expression)
+        self.scope = scope
+        return self.cast(name, dtype, given="float64" if is_fraction else "int64")
+
+    @cached_property
+    def _explainer(self) -> Explainer:
+        """Of the recordings, by what Python computed from sizes in the first one."""
+        shapes = {i: value.shape for i, value in self.plan.values.items()}
+        found = (n for shape in shapes.values() for n in shape if isinstance(n, Size))
+        count = len(next(found).samples)
+        records = [
+            {
+                i: tuple(n.samples[k] if isinstance(n, Size) else n for n in shape)
+                for i, shape in shapes.items()
+            }
+            for k in range(count)
+        ]
+        places = (self._place(Size(s), self.plan.inputs) for s in self.symbols.values())
+        roots = [Dim(*place) for place in places if place is not None]
+        return Explainer(records, self.plan.seen, self.plan.inputs, roots)
+
+    def _explained(self, samples: tuple[int | float, ...], dtype: Any) -> Expression | None:
+        there = set(self._ready)
+        return self._explainer.find(samples, there.__contains__, self.operands, dtype)
 
     def _place(self, n: Size, ids: Iterable[int]) -> tuple[int, int] | None:
         """The first of these values, and its axis, that has the size in all recordings."""
@@ -393,7 +443,7 @@ def _name(x: Arg | str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Size):
+    if isinstance(value, Size | Number):
         raise DependsOnSizeError
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]

@@ -16,7 +16,7 @@ from .arguments import Arguments
 from .builder import Builder, Call, onnx_dtype
 from .plan import Node, Plan, Value, has_sizes
 from .registry import RULES, RefusedError, has_rule, why_not
-from .sizes import DependsOnSizeError, Size
+from .sizes import DependsOnSizeError, Number, Size
 
 LARGEST_FILE = 2**31 - 2**20  # protobuf's limit, with some room for the nodes
 SMALLEST_OUTSIDE = 1024  # bytes of a constant that goes into the second file, if there is one
@@ -29,15 +29,15 @@ def emit(builder: Builder) -> None:
     used = plan.used
     refused: dict[str, list[str]] = {}
     for node in plan.nodes:
-        call = Call(
-            node,
-            tuple(builder.arg(i) for i in node.inputs),
-            tuple(plan.values[i] for i in node.outputs),
-            tuple(i in used for i in node.outputs),
-        )
-        builder.scope = _scope(node, plan)
+        builder.scope, builder.operands = _scope(node, plan), node.inputs
         names: str | list[str] = []
         try:
+            call = Call(
+                node,
+                tuple(builder.arg(i) for i in node.inputs),
+                tuple(plan.values[i] for i in node.outputs),
+                tuple(i in used for i in node.outputs),
+            )
             if not has_rule(node, plan):
                 raise RefusedError(why_not(node))
             names = RULES[node.kind].rule(builder, call)
@@ -67,7 +67,7 @@ def _shown(node: Node) -> str:
 
 
 def _shown_field(value: Any) -> str:
-    if isinstance(value, Size):
+    if isinstance(value, Size | Number):
         return "/".join(map(str, value.samples))
     if isinstance(value, list | tuple):
         return f"({', '.join(map(_shown_field, value))})"

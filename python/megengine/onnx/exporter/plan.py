@@ -12,8 +12,9 @@ import numpy as np
 from ..._core import OpDef, apply, decompose, op_types
 from ...core.ops import builtin
 from ...jit.recording import Recording, record
+from ...jit.sizes import Symbol
 from ...tensor import Tensor
-from .sizes import Shape, Size, is_static, sized
+from .sizes import Number, Shape, Size, is_static, sized
 
 DECOMPOSED = {t["name"] for t in op_types() if t["has_decompose"]}
 LARGEST_FOLDED = 4096  # elements of a folded constant that is larger than what it is made of
@@ -44,13 +45,17 @@ class Value:
 
 @dataclass
 class Plan:
-    """Nodes in the order in which they run; values by id."""
+    """Nodes in the order in which they run; values by id.
+
+    ``seen`` is what Python computed from sizes (``Recording.sizes``).
+    """
 
     nodes: list[Node]
     values: dict[int, Value]
     inputs: list[int]
     outputs: list[int]
     tensors: dict[int, Tensor] = field(default_factory=dict)  # constants of the recording
+    seen: tuple[tuple[Symbol, ...], ...] = ()
 
     @cached_property
     def used(self) -> set[int]:
@@ -80,7 +85,8 @@ def plan_of(recording: Recording) -> Plan:
         for i, v in enumerate(graph.values)
     }
     tensors = {i: t for i, t in recording.captured.items() if i in values}
-    return Plan(nodes, values, list(recording.inputs), list(graph.outputs), tensors)
+    seen = tuple(recording.sizes.seen)
+    return Plan(nodes, values, list(recording.inputs), list(graph.outputs), tensors, seen)
 
 
 def expanded(plan: Plan, has_rule: Callable[[Node, Plan], bool]) -> Plan:
@@ -209,7 +215,7 @@ def unified(plans: Sequence[Plan]) -> Plan:
         values[i] = Value(first.values[i].dtype, shape, None, first.values[i].name)
         if i in first.tensors:
             values[i].constant = _unified_constant(values[i], [p.tensors.get(i) for p in plans])
-    return Plan(nodes, values, first.inputs, first.outputs, first.tensors)
+    return Plan(nodes, values, first.inputs, first.outputs, first.tensors, first.seen)
 
 
 def _rows(columns: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
@@ -233,9 +239,17 @@ def _unified_field(kind: str, name: str, samples: Sequence[Any]) -> Any:
     if isinstance(head, list | tuple) and len({len(s) for s in samples}) == 1:
         parts = [_unified_field(kind, name, numbers) for numbers in zip(*samples, strict=True)]
         return type(head)(parts)
-    if all(isinstance(s, float) and s.is_integer() for s in samples):
-        return sized(samples)
+    if all(isinstance(s, float) for s in samples):
+        return _unified_number(samples)
     raise MismatchError(f"{kind}: its field '{name}' is {' and '.join(map(str, samples))}")
+
+
+def _unified_number(samples: Sequence[float]) -> Any:
+    if all(s == samples[0] for s in samples):
+        return samples[0]
+    if all(float(s).is_integer() for s in samples):
+        return sized(samples)
+    return Number(tuple(map(float, samples)))
 
 
 def _unified_constant(value: Value, tensors: Sequence[Tensor | None]) -> np.ndarray[Any, Any]:
@@ -246,13 +260,14 @@ def _unified_constant(value: Value, tensors: Sequence[Tensor | None]) -> np.ndar
     there = [a for a in arrays if a is not None]
     if all(a is there[0] or np.array_equal(a, there[0], equal_nan=_has_nan(a)) for a in there):
         return there[0]
-    whole = all(np.array_equal(a, np.rint(a)) for a in there)
-    if not whole or there[0].size > LARGEST_SIZED:
+    if there[0].size > LARGEST_SIZED or there[0].dtype.kind == "c":
         shown = " and ".join(np.array2string(a, threshold=4) for a in there)
-        raise MismatchError(f"{what} is {shown}: only whole numbers can be computed from sizes")
+        raise MismatchError(
+            f"{what} is {shown}: at most {LARGEST_SIZED} real numbers can be computed from sizes"
+        )
     out = np.empty(there[0].shape, object)
     for at in np.ndindex(out.shape):
-        out[at] = sized(a[at] for a in there)
+        out[at] = _unified_number([a[at].item() for a in there])
     return out
 
 
@@ -267,7 +282,7 @@ def has_sizes(value: Any) -> bool:
     """Whether a field holds a Size."""
     if isinstance(value, list | tuple):
         return any(has_sizes(v) for v in value)
-    return isinstance(value, Size)
+    return isinstance(value, Size | Number)
 
 
 def folded(plan: Plan) -> Plan:

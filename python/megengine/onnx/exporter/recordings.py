@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...jit.recording import Recording, record
+from ...jit.recording import Recording, record, record_with_sizes
 from ...tensor import Tensor
 from .arguments import Arguments, named_tensors
 from .plan import (
@@ -83,7 +83,7 @@ def record_all(
             # Contents of two kinds, for there may be as many as the sizes say of one of them.
             others = [arguments.resampled(sizes, rng), arguments.random(sizes, rng)]
             choices = [*(others if len(plans) % 2 else others[::-1]), *choices]
-        recording = _record(arguments, sizes, choices)
+        recording = _record(arguments, sizes, choices, with_sizes=not plans)
         labels = _labels("output", recording.result)
         if not labels:
             raise TypeError(
@@ -106,17 +106,25 @@ def _record(
     arguments: Arguments,
     sizes: Mapping[str, int],
     choices: Sequence[Sequence[np.ndarray[Any, Any]]],
+    with_sizes: bool = False,
 ) -> Recording:
     """A recording of the first of these inputs that the function takes."""
     named = named_tensors(arguments.function)
+
+    def recorded(arrays: Sequence[np.ndarray[Any, Any]]) -> Recording:
+        tensors = arguments.tensors(arrays)
+        if with_sizes:
+            return record_with_sizes(arguments.call, tuple(tensors), {}, named)
+        return record(arguments.call, *tensors, named=named)
+
     *others, last = choices
     for arrays in others:
         try:
-            return record(arguments.call, *arguments.tensors(arrays), named=named)
+            return recorded(arrays)
         except Exception:  # whatever a function raises for inputs that it does not take
             continue
     try:
-        return record(arguments.call, *arguments.tensors(last), named=named)
+        return recorded(last)
     except Exception as error:
         if sizes:
             error.add_note(

@@ -89,6 +89,24 @@ class Size:
         self._refuse()
 
 
+@dataclass(frozen=True)
+class Number:
+    """A number that is no integer in some recording; only its value in each is known.
+
+    What it is as a function of the sizes is found out where it is written. Rules that want a
+    constant cannot have one.
+    """
+
+    samples: tuple[float, ...]
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise DependsOnSizeError
+
+    __add__ = __sub__ = __mul__ = __truediv__ = __neg__ = __abs__ = __round__ = _refuse
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __index__ = __float__ = __bool__ = _refuse
+
+
 AnySize = int | Size
 Shape = tuple[AnySize, ...]
 

@@ -15,7 +15,7 @@ def fill(g: Builder, call: Call) -> str:
     if isinstance(call["value"], int | float):
         number = g.scalar(call["value"], call.dtype)
     else:
-        number = g.cast(g.size(call["value"]), call.dtype, given="int64")
+        number = g.number(call["value"], call.dtype)
     return g.expand(number, call.shape) if call.shape else g.reshape(number, ())
 
 
@@ -55,7 +55,7 @@ def linspace(g: Builder, call: Call) -> str:
     start, stop = (
         g.scalar(v, "float64")
         if isinstance(v, int | float)
-        else g.squeeze(g.cast(g.size(v), "float64", given="int64"), [0])
+        else g.squeeze(g.number(v, "float64"), [0])
         for v in (call["start"], call["stop"])
     )
     count = g.squeeze(g.size(call["num"]), [0])
