@@ -1,4 +1,5 @@
-// Attention in tiles: kQueryBlock queries by kKeyBlock keys of the scores are in memory at a time.
+// Attention in tiles: kQueryBlock queries by kKeyBlock keys at a time. The scores of a tile are
+// made and used in strips of kStrip queries, which stay in the first cache.
 //
 // Scores are kept in units of log 2, so that 2^x takes the place of e^x: q is scaled by
 // scale / log 2 once. Forward, each block of queries walks over the keys with a running maximum and
@@ -10,8 +11,14 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <new>
+#include <utility>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 #include "core/kernels/cpu/copy.h"
 #include "core/kernels/cpu/gemm_tile.h"
@@ -28,7 +35,7 @@ using std::int64_t;
 
 constexpr int64_t kQueryBlock = 96;  // a multiple of kMaxRows
 constexpr int64_t kKeyBlock = 256;   // a multiple of kBlockWords and of kTileCols
-constexpr int64_t kRowPad = 16;      // keeps rows of a tile from evicting one another
+constexpr int64_t kStrip = 12;       // queries whose scores are in the first cache at a time
 constexpr double kLog2E = 1.44269504088896340736, kLn2 = 0.69314718055994530942;
 constexpr double kThreadWork = 300000;  // multiplications that pay for a thread
 
@@ -42,37 +49,96 @@ constexpr int64_t padded(int64_t n) {
 
 // ---- rows of a tile -----------------------------------------------------------------------------
 
-// 2^x for x < 127 to 2^-25, and 0 below 2^-126.5: for weights, which are at most 1 but for
-// rounding. NaN stays; the bound is written as the hardware's maximum takes it.
-[[gnu::always_inline]] inline float exp2(float x) {
-  x = -127.0f > x ? -127.0f : x;
-  constexpr float magic = 12582912.0f;  // 1.5 * 2^23
-  const float shifted = x + magic;
-  const float r = x - (shifted - magic);
-  // [-0.5, 0.5], 2^-25.9
-  const float p = lanes::poly(r, 1.0f, 6.931471825e-01f, 2.402264774e-01f, 5.550332367e-02f,
-                              9.618436918e-03f, 1.339887502e-03f, 1.535335905e-04f);
-  return p * std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) << 23) + 0x3f800000u);
+// a > b ? a : b, in one instruction for float.
+template <class C>
+[[gnu::always_inline]] inline Vec<C> greater(Vec<C> a, Vec<C> b) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<C, float>) return _mm512_maskz_max_ps(0xffff, a, b);
+#elif defined(__AVX2__)
+  if constexpr (std::is_same_v<C, float>) return _mm256_max_ps(a, b);
+#endif
+  return a > b ? a : b;
 }
-[[gnu::always_inline]] inline double exp2(double x) { return std::exp2(x); }
+
+// 2^x for x < 127 to 2^-25, and 0 below 2^-126.5: for weights, which are at most 1 but for
+// rounding. NaN stays.
+[[gnu::always_inline]] inline Vec<float> exp2(Vec<float> x) {
+#if defined(__AVX512F__)
+  const __mmask16 seen = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-126.5f), _CMP_NLT_UQ);
+  const Vec<float> whole = _mm512_maskz_roundscale_ps(seen, x, _MM_FROUND_TO_NEAREST_INT);
+#else
+  x = greater<float>(Vec<float>{} - 127.0f, x);
+  constexpr float magic = 12582912.0f;  // 1.5 * 2^23
+  const Vec<float> shifted = x + magic, whole = shifted - magic;
+#endif
+  const Vec<float> r = x - whole;
+  // [-0.5, 0.5], 2^-25.9
+  Vec<float> p = Vec<float>{} + 1.535335905e-04f;
+  for (const float c : {1.339887502e-03f, 9.618436918e-03f, 5.550332367e-02f, 2.402264774e-01f,
+                        6.931471825e-01f, 1.0f}) {
+    p = p * r + c;
+  }
+#if defined(__AVX512F__)
+  return _mm512_maskz_scalef_ps(seen, p, whole);
+#else
+  typedef std::int32_t Words [[gnu::vector_size(kBytes)]];
+  return p * std::bit_cast<Vec<float>>((std::bit_cast<Words>(shifted) << 23) + 0x3f800000);
+#endif
+}
+[[gnu::always_inline]] inline Vec<double> exp2(Vec<double> x) {
+  for (int l = 0; l < kLanes<double>; ++l) x[l] = std::exp2(x[l]);
+  return x;
+}
+template <class C>
+C exp2(C x) {
+  return exp2(Vec<C>{} + x)[0];
+}
+
+template <int kBy, class V, std::size_t... l>
+[[gnu::always_inline]] inline V rotated(V v, std::index_sequence<l...>) {
+  return __builtin_shufflevector(v, v, ((l + kBy) % sizeof...(l))...);
+}
+
+// All lanes joined by f, in halves.
+template <class C, int kHalf = kLanes<C> / 2, class F>
+[[gnu::always_inline]] inline C fold(Vec<C> v, F f) {
+  v = f(v, rotated<kHalf>(v, std::make_index_sequence<kLanes<C>>()));
+  if constexpr (kHalf > 1) return fold<C, kHalf / 2>(v, f);
+  return v[0];
+}
+
+// The rows that follow are whole vectors long.
 
 template <class C>
-C row_max(const C* __restrict s, int64_t n, C m) {
-#pragma omp simd reduction(max : m)
-  for (int64_t j = 0; j < n; ++j) m = s[j] > m ? s[j] : m;
-  return m;
+[[gnu::always_inline]] inline C row_max(const C* s, int64_t n, C m) {
+  Vec<C> most = Vec<C>{} + m;
+  for (int64_t j = 0; j < n; j += kLanes<C>) most = greater<C>(load(s + j), most);
+  return fold<C>(most, greater<C>);
 }
 
 // s = 2^(s - shift); their sum.
 template <class C>
-C exp_row(C* __restrict s, int64_t n, C shift) {
-  C sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t j = 0; j < n; ++j) {
-    s[j] = exp2(s[j] - shift);
-    sum += s[j];
+[[gnu::always_inline]] inline C exp_row(C* __restrict s, int64_t n, C shift) {
+  Vec<C> sum{};
+  for (int64_t j = 0; j < n; j += kLanes<C>) {
+    const Vec<C> p = exp2(load(s + j) - shift);
+    store(s + j, p);
+    sum += p;
   }
-  return sum;
+  return fold<C>(sum, std::plus<>());
+}
+
+template <class C>
+C dot_row(const C* a, const C* b, int64_t n) {
+  Vec<C> sum{};
+  for (int64_t j = 0; j < n; j += kLanes<C>) sum += load(a + j) * load(b + j);
+  return fold<C>(sum, std::plus<>());
+}
+
+// Their sums are at least 1, or 0 where no key is seen.
+template <class C>
+double log_of_sum(double sum) {
+  return std::is_same_v<C, float> ? lanes::wide_log(sum) : std::log(sum);
 }
 
 template <class C>
@@ -83,12 +149,12 @@ void scale_row(C* __restrict x, int64_t n, C factor) {
 // s = the weights 2^(s + shift), g = the gradients of the scores. `keep` holds 0 or 1 / (1 - p) for
 // each weight where weights are dropped; s then becomes what was kept.
 template <bool dropout, class C>
-void score_gradient_row(C* __restrict s, C* __restrict g, int64_t n, C shift, C delta,
-                        const C* __restrict keep) {
-  for (int64_t j = 0; j < n; ++j) {
-    const C p = exp2(s[j] + shift), f = dropout ? keep[j] : C(1);
-    g[j] = p * (g[j] * f - delta);
-    s[j] = p * f;
+[[gnu::always_inline]] inline void score_gradient_row(C* __restrict s, C* __restrict g, int64_t n,
+                                                      C shift, C delta, const C* __restrict keep) {
+  for (int64_t j = 0; j < n; j += kLanes<C>) {
+    const Vec<C> p = exp2(load(s + j) + shift), f = dropout ? load(keep + j) : Vec<C>{} + C(1);
+    store(g + j, p * (load(g + j) * f - delta));
+    store(s + j, p * f);
   }
 }
 
@@ -143,6 +209,49 @@ HeadOf<T> head_of(const AttentionOutput& t, int64_t image, int64_t head) {
   return {static_cast<T*>(t.data) + image * t.image + head * t.head, t.row, t.col};
 }
 
+// One row in whole vectors, with zeros at the end: where it lies if it is one, or else in `buffer`.
+template <class T, class C>
+const C* whole_row(const HeadOf<const T>& from, int64_t i, int64_t cols, C* buffer) {
+  const T* row = from.data + i * from.row;
+  if constexpr (std::is_same_v<T, C>) {
+    if (from.col == 1 && cols == padded<C>(cols)) return row;
+  }
+  read_row(row, from.col, cols, C(1), buffer);
+  for (int64_t j = cols; j < padded<C>(cols); ++j) buffer[j] = 0;
+  return buffer;
+}
+
+// Rows that are wanted soon. Products bring a few of them into the second cache before each of
+// their tiles: all at once would fill the queue of misses, and what is wanted now would wait.
+class Ahead {
+ public:
+  void clear() { count_ = 0; }
+  template <class T>
+  void add(const HeadOf<T>& rows, int64_t count, int64_t cols) {
+    if (rows.col != 1 || count == 0) return;
+    constexpr auto size = static_cast<int64_t>(sizeof(T));
+    list_[count_++] = {reinterpret_cast<const char*>(rows.data), rows.row * size, cols * size,
+                       count};
+  }
+  void fetch() {
+    for (int row = 0; row < kRows && count_ > 0; ++row) {
+      Rows& from = list_[count_ - 1];
+      for (int64_t i = 0; i < from.bytes; i += 64) __builtin_prefetch(from.data + i, 0, 2);
+      from.data += from.step;
+      if (--from.count == 0) --count_;
+    }
+  }
+
+ private:
+  static constexpr int kRows = 8;
+  struct Rows {
+    const char* data;
+    int64_t step, bytes, count;
+  };
+  Rows list_[8];
+  int count_ = 0;
+};
+
 // Rows [begin, end) times `factor`, `width` apart, whose last columns are 0.
 template <class T, class C>
 void pack_rows(const HeadOf<const T>& from, int64_t begin, int64_t end, int64_t cols, C factor,
@@ -153,19 +262,71 @@ void pack_rows(const HeadOf<const T>& from, int64_t begin, int64_t end, int64_t 
   }
 }
 
+// Exchanges what is off the diagonal of the 2 x 2 blocks of kHalf x kHalf numbers of two rows.
+template <int kHalf, class V, std::size_t... l>
+[[gnu::always_inline]] inline void exchange(V& a, V& b, std::index_sequence<l...>) {
+  constexpr int n = sizeof...(l);
+  const V low = __builtin_shufflevector(a, b, (l & kHalf ? n + l - kHalf : l)...);
+  b = __builtin_shufflevector(a, b, (l & kHalf ? n + l : l + kHalf)...);
+  a = low;
+}
+
+template <class C, int kHalf = 1>
+[[gnu::always_inline]] inline void transpose(Vec<C> (&rows)[kLanes<C>]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes<C>; ++i) {
+    if (!(i & kHalf)) {
+      exchange<kHalf>(rows[i], rows[i + kHalf], std::make_index_sequence<kLanes<C>>());
+    }
+  }
+  if constexpr (2 * kHalf < kLanes<C>) transpose<C, 2 * kHalf>(rows);
+}
+
+// to[p * to_step + i] = from[i * from_step + p] for i < kLanes, p < cols; 0 for i >= count. Whole
+// vectors are read.
+template <class C>
+void transpose_rows(const C* from, int64_t from_step, int64_t count, int64_t cols, C* to,
+                    int64_t to_step) {
+  for (int64_t p = 0; p < cols; p += kLanes<C>) {
+    Vec<C> rows[kLanes<C>];
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes<C>; ++i) {
+      rows[i] = i < count ? load(from + i * from_step + p) : Vec<C>{};
+    }
+    transpose<C>(rows);
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes<C>; ++i) {
+      if (p + i < cols) store(to + (p + i) * to_step, rows[i]);
+    }
+  }
+}
+
 // The transpose in panels of kTileCols rows: to[panel][column][row], 0 beyond the last row.
 template <class T, class C>
 void pack_panels(const HeadOf<const T>& from, int64_t rows, int64_t cols, C* to, C* buffer) {
   constexpr int64_t kWidth = kTileCols<C>;
   for (int64_t i = 0; i < rows; i += kWidth, to += cols * kWidth) {
-    const int count = static_cast<int>(least(kWidth, rows - i));
+    const int64_t count = least(kWidth, rows - i);
+    const C* source = buffer;
+    int64_t step = padded<C>(cols);
     if constexpr (std::is_same_v<T, C>) {
-      pack(to, kWidth, from.data + i * from.row, from.row, from.col, count, cols);
-    } else {
-      for (int r = 0; r < count; ++r) {
-        read_row(from.data + (i + r) * from.row, from.col, cols, C(1), buffer + r * cols);
+      if (from.col != 1) {
+        pack(to, kWidth, from.data + i * from.row, from.row, from.col, static_cast<int>(count),
+             cols);
+        continue;
       }
-      pack(to, kWidth, static_cast<const C*>(buffer), cols, int64_t{1}, count, cols);
+      if (cols == step) {
+        source = from.data + i * from.row;
+        step = from.row;
+      }
+    }
+    if (source == buffer) {
+      for (int64_t r = 0; r < count; ++r) {
+        read_row(from.data + (i + r) * from.row, from.col, cols, C(1), buffer + r * step);
+      }
+    }
+    for (int64_t r = 0; r < kWidth; r += kLanes<C>) {
+      transpose_rows(source + r * step, step, count - r, cols, to + r, kWidth);
     }
   }
 }
@@ -178,26 +339,45 @@ void write_rows(C* from, int64_t width, int64_t begin, int64_t end, int64_t cols
   }
 }
 
-// c[rows, cols] (+)= a[rows, depth] b[depth, cols]. Columns of b come in panels of kTileCols; c and
-// b are padded to whole vectors.
+template <class C>
+constexpr C kHidden = -std::numeric_limits<C>::infinity();
+
+// Zeros and then what hides a score: the bias of a panel that ends within its last vector.
+template <class C>
+struct LastPanel {
+  C bias[2 * kTileCols<C>]{};
+  constexpr LastPanel() {
+    for (int j = kTileCols<C>; j < 2 * kTileCols<C>; ++j) bias[j] = kHidden<C>;
+  }
+};
+template <class C>
+constexpr LastPanel<C> last_panel;
+
+enum class Ends : std::uint8_t { plain, accumulate, hide };
+
+// c[rows, cols] = a[rows, depth] b[depth, cols]. Columns of b come in panels of kTileCols; c and
+// b are padded to whole vectors. Ends: c is added to; what is beyond the last column is hidden.
 template <class C>
 void multiply(int64_t rows, int64_t cols, int64_t depth, const C* a, int64_t a_row, int64_t a_col,
-              const C* b, int64_t b_row, int64_t b_panel, C* c, int64_t c_row, bool accumulate) {
+              const C* b, int64_t b_row, int64_t b_panel, C* c, int64_t c_row, Ends ends,
+              Ahead& ahead) {
   const int64_t count = (rows + kMaxRows - 1) / kMaxRows;
   for (int64_t j = 0; j < cols; j += kTileCols<C>, b += b_panel) {
     const int vectors = cols - j > kLanes<C> ? 2 : 1;
+    const TileEnds<C> tile_ends{.accumulate = ends == Ends::accumulate,
+                                .bias = ends == Ends::hide && cols - j < vectors * kLanes<C>
+                                            ? last_panel<C>.bias + kTileCols<C> - (cols - j)
+                                            : nullptr};
     for (int64_t t = 0; t < count; ++t) {
       const int64_t i = rows * t / count, height = rows * (t + 1) / count - i;
+      ahead.fetch();
       tiles<C>[height - 1][vectors - 1](depth, a + i* a_row, a_row, a_col, b, b_row,
-                                        c + i* c_row + j, c_row, {.accumulate = accumulate});
+                                        c + i* c_row + j, c_row, tile_ends);
     }
   }
 }
 
 // ---- masks --------------------------------------------------------------------------------------
-
-template <class C>
-constexpr C kHidden = -std::numeric_limits<C>::infinity();
 
 template <class C>
 void hide_row(const std::uint8_t* mask, int64_t step, int64_t n, C* __restrict s) {
@@ -284,6 +464,24 @@ void keep_row(const Attention& at, int64_t row, int64_t j0, int64_t cols, C* kee
 
 // ---- how the work is cut ------------------------------------------------------------------------
 
+// Calls f(begin, rows) over strips of at most kStrip rows, of about one size.
+template <class F>
+void each_strip(int64_t rows, F&& f) {
+  const int64_t count = (rows + kStrip - 1) / kStrip;
+  for (int64_t t = 0; t < count; ++t) {
+    const int64_t begin = rows * t / count;
+    f(begin, rows * (t + 1) / count - begin);
+  }
+}
+
+// From one row of scores to the next: an odd number of lines, so that rows do not evict one
+// another.
+template <class C>
+int64_t score_step(const Attention& at) {
+  constexpr int64_t line = 64 / sizeof(C);
+  return ((least(at.keys, kKeyBlock) + line - 1) / line | 1) * line;
+}
+
 // Blocks of queries, of about one size: whole groups of kMaxRows, but for the last.
 struct QueryBlocks {
   int64_t queries, size;
@@ -337,7 +535,7 @@ void each_block(int64_t heads, int64_t blocks, double unit_work, Cost&& cost, Wo
 
 // What a thread works with: a struct at the beginning of its share of one piece of memory, and its
 // arrays behind that.
-constexpr int64_t kOverhead = 256;
+constexpr int64_t kOverhead = 512;
 
 template <class C>
 struct Taker {
@@ -375,16 +573,19 @@ class Team {
 template <class C>
 struct ForwardBuffers {
   int64_t head = -1;  // whose keys and values are packed
-  C *keys, *values, *q, *scores, *out, *row, *maximum;
-  double* sum;
+  Ahead ahead;
+  C *keys, *values;
+  C *q, *scores, *row;  // of a strip
+  C *out, *maximum;     // of a block of queries
+  double* sum;          // of the weights of each query of the block
 
-  static int64_t tile_width() { return kKeyBlock + kRowPad; }
   static int64_t rows_buffer(const Attention& at) {
-    return most(kKeyBlock, kTileCols<C> * most(at.depth, at.width));
+    return most(kKeyBlock, kTileCols<C> * padded<C>(most(at.depth, at.width)));
   }
   static int64_t bytes(const Attention& at) {
-    const int64_t numbers = up(at.keys, kTileCols<C>) * at.depth + at.keys * padded<C>(at.width) +
-                            kQueryBlock * (at.depth + tile_width() + padded<C>(at.width) + 1) +
+    const int64_t width = padded<C>(at.width);
+    const int64_t numbers = up(at.keys, kTileCols<C>) * at.depth + at.keys * width +
+                            kQueryBlock * (width + 1) + kStrip * (at.depth + score_step<C>(at)) +
                             rows_buffer(at) + kTileCols<C>;
     return kOverhead + kQueryBlock * static_cast<int64_t>(sizeof(double)) +
            up(numbers * static_cast<int64_t>(sizeof(C)), 64);
@@ -395,67 +596,85 @@ struct ForwardBuffers {
     Taker<C> take{reinterpret_cast<C*>(b->sum + kQueryBlock)};
     b->keys = take(up(at.keys, kTileCols<C>) * at.depth);
     b->values = take(at.keys * padded<C>(at.width));
-    b->q = take(kQueryBlock * at.depth);
-    b->scores = take(kQueryBlock * tile_width());
+    b->scores = take(kStrip * score_step<C>(at));
     b->out = take(kQueryBlock * padded<C>(at.width));
     b->maximum = take(kQueryBlock);
+    b->q = take(kStrip * at.depth);
     b->row = take(rows_buffer(at));
     return b;
   }
 };
 
-// The weights of a tile in place of its scores, and what was summed up before brought to the new
-// maximum.
+// The weights of a strip in place of its scores, and what was summed up before brought to the new
+// maximum. All maxima come first, so that no row waits for its own.
 template <class C>
-void online_softmax(const Attention& at, const TileRange& r, ForwardBuffers<C>& b) {
-  const int64_t width = padded<C>(at.width), cols = padded<C>(r.cols);
+void online_softmax(const Attention& at, const TileRange& r, C* out, C* maximum, double* sum,
+                    ForwardBuffers<C>& b) {
+  const int64_t width = padded<C>(at.width), cols = padded<C>(r.cols), step = score_step<C>(at);
+  C shift[kStrip];
   for (int64_t i = 0; i < r.rows; ++i) {
-    C* s = b.scores + i * b.tile_width();
-    // The rest of a row would take as long as the row: it is hidden, so that there is none.
-    for (int64_t j = r.cols; j < cols; ++j) s[j] = kHidden<C>;
-    const C before = b.maximum[i], m = row_max(s, cols, before);
-    const C shift = m == kHidden<C> ? C(0) : m;
-    const C sum = exp_row(s, cols, shift);
-    const C factor = exp2(before - shift);
-    b.maximum[i] = m;
-    b.sum[i] = b.sum[i] * static_cast<double>(factor) + static_cast<double>(sum);
-    if (r.j0 > 0 && factor != C(1)) scale_row(b.out + i * width, width, factor);
-    if (at.drop_prob > 0) {
+    const C before = maximum[i], m = row_max(b.scores + i * step, cols, before);
+    maximum[i] = m;
+    shift[i] = m == kHidden<C> ? C(0) : m;
+    if (r.j0 > 0 && m != before) {
+      const C factor = exp2(before - m);
+      sum[i] *= static_cast<double>(factor);
+      scale_row(out + i * width, width, factor);
+    }
+  }
+  for (int64_t i = 0; i < r.rows; ++i) {
+    sum[i] += static_cast<double>(exp_row(b.scores + i * step, cols, shift[i]));
+  }
+  if (at.drop_prob > 0) {
+    for (int64_t i = 0; i < r.rows; ++i) {
+      C* s = b.scores + i * step;
       keep_row(at, (r.image * at.heads + r.head) * at.queries + r.i0 + i, r.j0, r.cols, b.row);
       for (int64_t j = 0; j < r.cols; ++j) s[j] *= b.row[j];
     }
   }
 }
 
+// The results of a strip and the logarithms of the sums of its weights.
+template <class T, class C>
+void write_strip(const Attention& at, int64_t head, int64_t i0, int64_t rows, C* out,
+                 const C* maximum, const double* sum, const AttentionOutput& y, C* lse) {
+  const HeadOf<T> to = head_of<T>(y, head / at.heads, head % at.heads);
+  for (int64_t i = 0; i < rows; ++i) {
+    const C factor = sum[i] == 0 ? C(0) : static_cast<C>(1 / sum[i]);
+    write_row(out + i * padded<C>(at.width), at.width, factor, to.data + (i0 + i) * to.row, to.col);
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    lse[head * at.queries + i0 + i] =
+        static_cast<C>(static_cast<double>(maximum[i]) * kLn2 + log_of_sum<C>(sum[i]));
+  }
+}
+
 template <class T, class C>
 void forward_block(const Attention& at, int64_t head, int64_t i0, int64_t rows,
                    ForwardBuffers<C>& b, const AttentionOutput& y, C* lse) {
-  const int64_t image = head / at.heads, h = head % at.heads, width = padded<C>(at.width);
-  pack_rows(head_of<T>(at.q, image, h), i0, i0 + rows, at.depth, C(at.scale * kLog2E), b.q,
-            at.depth);
+  const int64_t image = head / at.heads, h = head % at.heads;
+  const int64_t width = padded<C>(at.width), step = score_step<C>(at);
+  const int64_t keys = visible(at, i0 + rows);
   for (int64_t i = 0; i < rows; ++i) {
     b.maximum[i] = kHidden<C>;
     b.sum[i] = 0;
   }
-  const int64_t keys = visible(at, i0 + rows);
-  if (keys == 0) std::memset(b.out, 0, static_cast<std::size_t>(rows * width) * sizeof(C));
-  for (int64_t j0 = 0; j0 < keys; j0 += kKeyBlock) {
-    const TileRange r{image, h, i0, rows, j0, least(kKeyBlock, keys - j0)};
-    multiply<C>(rows, r.cols, at.depth, b.q, at.depth, 1, b.keys + j0 * at.depth, kTileCols<C>,
-                at.depth * kTileCols<C>, b.scores, b.tile_width(), false);
-    mask_tile(at, r, b.scores, b.tile_width(), b.row);
-    online_softmax(at, r, b);
-    multiply<C>(rows, width, r.cols, b.scores, b.tile_width(), 1, b.values + j0 * width, width,
-                kTileCols<C>, b.out, width, j0 > 0);
-  }
-  const HeadOf<T> to = head_of<T>(y, image, h);
-  for (int64_t i = 0; i < rows; ++i) {
-    const double sum = b.sum[i];
-    const C factor = sum == 0 ? C(0) : static_cast<C>(1 / sum);
-    write_row(b.out + i * width, at.width, factor, to.data + (i0 + i) * to.row, to.col);
-    lse[head * at.queries + i0 + i] =
-        sum == 0 ? kHidden<C>
-                 : static_cast<C>(static_cast<double>(b.maximum[i]) * kLn2 + std::log(sum));
+  for (int64_t j0 = 0; j0 == 0 || j0 < keys; j0 += kKeyBlock) {
+    each_strip(rows, [&](int64_t i, int64_t n) {
+      const TileRange r{image, h, i0 + i, n, j0, least(kKeyBlock, keys - j0)};
+      C* out = b.out + i * width;
+      pack_rows(head_of<T>(at.q, image, h), r.i0, r.i0 + n, at.depth, C(at.scale * kLog2E), b.q,
+                at.depth);
+      multiply<C>(n, r.cols, at.depth, b.q, at.depth, 1, b.keys + j0 * at.depth, kTileCols<C>,
+                  at.depth * kTileCols<C>, b.scores, step, Ends::hide, b.ahead);
+      mask_tile(at, r, b.scores, step, b.row);
+      online_softmax(at, r, out, b.maximum + i, b.sum + i, b);
+      multiply<C>(n, width, r.cols, b.scores, step, 1, b.values + j0 * width, width, kTileCols<C>,
+                  out, width, j0 > 0 ? Ends::accumulate : Ends::plain, b.ahead);
+      if (j0 + kKeyBlock >= keys) {
+        write_strip<T>(at, head, r.i0, n, out, b.maximum + i, b.sum + i, y, lse);
+      }
+    });
   }
 }
 
@@ -479,6 +698,15 @@ void forward(const Attention& at, const AttentionOutput& y, ComputeType<T>* lse)
       pack_rows(head_of<T>(at.v, image, h), 0, at.keys, at.width, C(1), b.values,
                 padded<C>(at.width));
     }
+    if (block == 0) {
+      b.ahead.clear();
+      b.ahead.add(head_of<T>(y, head / at.heads, head % at.heads), at.queries, at.width);
+      if (const int64_t next = head + 1; next < heads) {
+        b.ahead.add(head_of<T>(at.k, next / at.heads, next % at.heads), at.keys, at.depth);
+        b.ahead.add(head_of<T>(at.v, next / at.heads, next % at.heads), at.keys, at.width);
+        b.ahead.add(head_of<T>(at.q, next / at.heads, next % at.heads), at.queries, at.depth);
+      }
+    }
     forward_block<T, C>(at, head, blocks.begin(block), blocks.rows(block), b, y, lse);
   });
 }
@@ -495,21 +723,21 @@ struct BackwardOperands {
 template <class C>
 struct BackwardBuffers {
   int64_t head = -1;
+  Ahead ahead;
   C *keys, *values;             // panels
   C *k, *q, *dy;                // rows
   C *dq, *dk, *dv;              // rows, as wide
   C *shift, *delta;             // -lse in units of log 2, and sum(dy * y), of each query
   C *scores, *gradients, *row;  // of a tile
 
-  static int64_t tile_width() { return kKeyBlock + kRowPad; }
   static int64_t rows_buffer(const Attention& at) {
-    return most(kKeyBlock, kTileCols<C> * most(at.depth, at.width));
+    return most(kKeyBlock, kTileCols<C> * padded<C>(most(at.depth, at.width)));
   }
   static int64_t bytes(const Attention& at) {
     const int64_t depth = padded<C>(at.depth), width = padded<C>(at.width);
     const int64_t numbers = up(at.keys, kTileCols<C>) * (at.depth + at.width) +
                             at.keys * (2 * depth + width) + at.queries * (2 * depth + width + 2) +
-                            2 * kQueryBlock * tile_width() + rows_buffer(at) + kTileCols<C>;
+                            2 * kQueryBlock * score_step<C>(at) + rows_buffer(at) + kTileCols<C>;
     return kOverhead + up(numbers * static_cast<int64_t>(sizeof(C)), 64);
   }
   static BackwardBuffers* make(const Attention& at, char* memory) {
@@ -524,8 +752,8 @@ struct BackwardBuffers {
     b->q = take(at.queries * depth);
     b->dq = take(at.queries * depth);
     b->dy = take(at.queries * width);
-    b->scores = take(kQueryBlock * tile_width());
-    b->gradients = take(kQueryBlock * tile_width());
+    b->scores = take(kQueryBlock * score_step<C>(at));
+    b->gradients = take(kQueryBlock * score_step<C>(at));
     b->shift = take(at.queries);
     b->delta = take(at.queries);
     b->row = take(rows_buffer(at));
@@ -547,13 +775,7 @@ void pack_head(const Attention& at, const BackwardOperands& o, int64_t head,
   const HeadOf<const T> y = head_of<T>(o.y, image, h);
   const C* lse = static_cast<const C*>(o.lse) + head * at.queries;
   for (int64_t i = 0; i < at.queries; ++i) {
-    read_row(y.data + i * y.row, y.col, at.width, C(1), b.row);
-    double delta = 0;
-#pragma omp simd reduction(+ : delta)
-    for (int64_t j = 0; j < at.width; ++j) {
-      delta += static_cast<double>(b.row[j]) * static_cast<double>(b.dy[i * width + j]);
-    }
-    b.delta[i] = static_cast<C>(delta);
+    b.delta[i] = dot_row(whole_row(y, i, at.width, b.row), b.dy + i * width, width);
     b.shift[i] = lse[i] == kHidden<C> ? kHidden<C> : static_cast<C>(-lse[i] * kLog2E);
   }
   const auto clear = [](C* p, int64_t n) {
@@ -568,36 +790,46 @@ struct Wanted {
   bool queries, keys;
 };
 
+// The weights of a strip of a tile and the gradients of its scores, which are written at s and g.
+template <class C>
+void strip_gradients(const Attention& at, const TileRange& r, BackwardBuffers<C>& b, C* s, C* g) {
+  const int64_t depth = padded<C>(at.depth), width = padded<C>(at.width), step = score_step<C>(at);
+  multiply<C>(r.rows, r.cols, at.depth, b.q + r.i0 * depth, depth, 1, b.keys + r.j0 * at.depth,
+              kTileCols<C>, at.depth * kTileCols<C>, s, step, Ends::plain, b.ahead);
+  mask_tile(at, r, s, step, b.row);
+  multiply<C>(r.rows, r.cols, at.width, b.dy + r.i0 * width, width, 1, b.values + r.j0 * at.width,
+              kTileCols<C>, at.width * kTileCols<C>, g, step, Ends::plain, b.ahead);
+  // Whole vectors: what is beyond the last key is read by nobody.
+  const int64_t cols = padded<C>(r.cols);
+  const C *shift = b.shift + r.i0, *delta = b.delta + r.i0;
+  for (int64_t i = 0; i < r.rows; ++i, s += step, g += step) {
+    if (at.drop_prob > 0) {
+      keep_row(at, (r.image * at.heads + r.head) * at.queries + r.i0 + i, r.j0, r.cols, b.row);
+      score_gradient_row<true>(s, g, cols, shift[i], delta[i], b.row);
+    } else {
+      score_gradient_row<false, C>(s, g, cols, shift[i], delta[i], nullptr);
+    }
+  }
+}
+
 // One tile: its weights and gradients, and what they add to the gradients of queries and keys.
 template <class C>
 void backward_tile(const Attention& at, const TileRange& r, Wanted wanted, BackwardBuffers<C>& b) {
-  const int64_t depth = padded<C>(at.depth), width = padded<C>(at.width), step = b.tile_width();
+  const int64_t depth = padded<C>(at.depth), width = padded<C>(at.width), step = score_step<C>(at);
   const int64_t i0 = r.i0, j0 = r.j0;
-  multiply<C>(r.rows, r.cols, at.depth, b.q + i0 * depth, depth, 1, b.keys + j0 * at.depth,
-              kTileCols<C>, at.depth * kTileCols<C>, b.scores, step, false);
-  mask_tile(at, r, b.scores, step, b.row);
-  multiply<C>(r.rows, r.cols, at.width, b.dy + i0 * width, width, 1, b.values + j0 * at.width,
-              kTileCols<C>, at.width * kTileCols<C>, b.gradients, step, false);
-  for (int64_t i = 0; i < r.rows; ++i) {
+  each_strip(r.rows, [&](int64_t i, int64_t n) {
     C *s = b.scores + i * step, *g = b.gradients + i * step;
-    const C shift = b.shift[i0 + i], delta = b.delta[i0 + i];
-    if (at.drop_prob > 0) {
-      keep_row(at, (r.image * at.heads + r.head) * at.queries + i0 + i, j0, r.cols, b.row);
-      score_gradient_row<true>(s, g, r.cols, shift, delta, b.row);
-    } else {
-      // Whole vectors: what is beyond the last key is read by nobody.
-      score_gradient_row<false, C>(s, g, padded<C>(r.cols), shift, delta, nullptr);
+    strip_gradients(at, {r.image, r.head, i0 + i, n, j0, r.cols}, b, s, g);
+    if (wanted.queries) {
+      multiply<C>(n, depth, r.cols, g, step, 1, b.k + j0 * depth, depth, kTileCols<C>,
+                  b.dq + (i0 + i) * depth, depth, Ends::accumulate, b.ahead);
     }
-  }
-  if (wanted.queries) {
-    multiply<C>(r.rows, depth, r.cols, b.gradients, step, 1, b.k + j0 * depth, depth, kTileCols<C>,
-                b.dq + i0 * depth, depth, true);
-  }
+  });
   if (wanted.keys) {
     multiply<C>(r.cols, width, r.rows, b.scores, 1, step, b.dy + i0 * width, width, kTileCols<C>,
-                b.dv + j0 * width, width, true);
+                b.dv + j0 * width, width, Ends::accumulate, b.ahead);
     multiply<C>(r.cols, depth, r.rows, b.gradients, 1, step, b.q + i0 * depth, depth, kTileCols<C>,
-                b.dk + j0 * depth, depth, true);
+                b.dk + j0 * depth, depth, Ends::accumulate, b.ahead);
   }
 }
 
@@ -637,6 +869,22 @@ struct Backward {
     write_rows(b.dv, padded<C>(at.width), begin, end, at.width, C(1), head_of<T>(o.dv, image, h));
   }
 
+  void fetch_ahead(int64_t head, Ahead& ahead) const {
+    const int64_t image = head / at.heads, h = head % at.heads;
+    ahead.clear();
+    ahead.add(head_of<T>(o.dq, image, h), at.queries, at.depth);
+    ahead.add(head_of<T>(o.dk, image, h), at.keys, at.depth);
+    ahead.add(head_of<T>(o.dv, image, h), at.keys, at.width);
+    if (const int64_t next = head + 1; next < at.images * at.heads) {
+      const int64_t im = next / at.heads, hd = next % at.heads;
+      ahead.add(head_of<T>(at.k, im, hd), at.keys, at.depth);
+      ahead.add(head_of<T>(at.v, im, hd), at.keys, at.width);
+      ahead.add(head_of<T>(at.q, im, hd), at.queries, at.depth);
+      ahead.add(head_of<T>(o.dy, im, hd), at.queries, at.width);
+      ahead.add(head_of<T>(o.y, im, hd), at.queries, at.width);
+    }
+  }
+
   double tile_work(double products) const {
     return products * static_cast<double>(blocks.size * least(at.keys, kKeyBlock)) *
            static_cast<double>(at.depth + at.width) / 2;
@@ -649,6 +897,7 @@ struct Backward {
     each_block(at.images * at.heads, 1, tile_work(5) * tiles, cost,
                [&](int64_t head, int64_t, int thread) {
                  BackwardBuffers<C>& b = open(head, thread);
+                 fetch_ahead(head, b.ahead);
                  for (int64_t q = 0; q < blocks.count(); ++q) {
                    backward_strip(at, head, blocks.begin(q), blocks.rows(q), 0, at.keys,
                                   {true, true}, b);
