@@ -73,7 +73,7 @@ def seeds() -> list[bytes]:
         ),
         dumped(
             lambda x: (
-                F.full((x.shape[0], -(-x.shape[1] // 4) * 4), x.shape[0] / x.shape[1]),
+                F.full((x.shape[0], -(-x.shape[1] // 4) * 4), x.shape[0] / min(x.shape[1], 9)),
                 F.sum(x) / x.shape[0] ** 0.5 + F.arange(x.shape[1]),
             ),
             (2, 3),
@@ -147,7 +147,7 @@ def alter_fields(message: Any, rng: random.Random) -> None:
         elif isinstance(value[at], int):
             value[at] = rng.choice(NUMBERS) % 2**63
         else:
-            value[at] = rng.choice(["", "x", "\0", "é" * 300])
+            value[at] = rng.choice(["", "x", "\0", "é" * 300, alter_arithmetic(value[at], rng)])
     elif repeated and field.message_type is not None:
         alter_fields(value.add(), rng)
     elif repeated:
@@ -173,7 +173,7 @@ def alter_fields(message: Any, rng: random.Random) -> None:
 
 
 SYMBOLS = ["%0[0]", "%0[1]", "%1[0]", "%4294967296[0]", "%0[999]", "2", "0", "-1", "64", "1e308"]
-SYMBOLS += [str(2**63 - 1), "9" * 40, "nan", "inf", "+", "-", "*", "/", "//", "%", "**", "min"]
+SYMBOLS += [str(2**63 - 1), "9" * 40, "nan", "inf", "+", "-", "*", "/", "//", "%", "**", "min", "<"]
 SYMBOLS += ["neg", "sqrt", "trunc", "round", "float", "x", ""]
 
 

@@ -126,6 +126,15 @@ FOLLOWING: dict[str, tuple[Function, tuple[int, ...], list[tuple[int, ...]]]] = 
         [(5, 3), (1, 6)],
     ),
     "a root": (lambda x: x / math.sqrt(x.shape[1]), (2, 3), [(5, 3), (1, 6)]),
+    "a logarithm": (lambda x: x * math.log(x.shape[1]), (2, 3), [(5, 4), (1, 6)]),
+    "a Tensor as a shape": (
+        lambda x: x.reshape(F.concat([T(x.shape[0]), T([-1])])), (2, 3, 4), [(5, 3, 4), (3, 6, 7)]
+    ),
+    "arithmetic on Tensors of sizes": (
+        lambda x: F.zeros(T(x.shape) * 2 - 1) + F.arange(T(x.shape[1]) * 2 - 1),
+        (2, 3),
+        [(5, 3), (1, 6)],
+    ),
     "a root by NumPy": (lambda x: x * float(1 / np.sqrt(x.shape[1])), (2, 3), [(5, 3), (1, 6)]),
     "a Tensor of a shape": (
         lambda x: T(x.shape).astype("float32") / F.concat([T([2.0]), T(x.shape[1:])]) + F.sum(x),
@@ -320,6 +329,73 @@ def test_sizes_by_contents() -> None:
         check(inference, function, normal(*shape, seed=seed))
 
 
+# ---- what Python decides by sizes ----------------------------------------------------------------
+
+
+def test_comparisons_hold() -> None:
+    """The file is for sizes for which the code goes the same way as in the records."""
+
+    def function(x: Any) -> Any:
+        n, length = x.shape[:2]
+        x = x + TABLE[:, : min(length, 16)]
+        if n > 6:
+            x = x - 1
+        if not length % 11:
+            x = x * 2
+        return x if x.shape[2] == 4 and n != 9 else F.exp(x)
+
+    data = dumped(function, normal(2, 5, 4))
+    shown = {e.shown({0: "x"}) for e in graph_file.load(io.BytesIO(data)).decided}
+    assert shown == {
+        "not (16 < x.shape[1])",
+        "not (6 < x.shape[0])",
+        "(x.shape[1] % 11) != 0",
+        "x.shape[0] != 9",
+    }
+    inference = GraphInference(io.BytesIO(data))
+    for shape in [(2, 5, 4), (6, 16, 4), (1, 12, 4)]:
+        check(inference, function, normal(*shape))
+    for n, length, message in [
+        (7, 5, r"sizes for which not \(6 < x0\.shape\[0\]\), as in all records"),
+        (2, 17, r"not \(16 < x0\.shape\[1\]\)"),
+        (2, 11, r"\(x0\.shape\[1\] % 11\) != 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            inference.run(normal(n, length, 4))
+
+
+def test_comparisons_of_what_was_computed() -> None:
+    function = lambda x: (lambda y: y * 2 if y.shape[2] < 9 else y)(F.avg_pool2d(x, 2))  # noqa: E731
+    inference = GraphInference(io.BytesIO(dumped(function, normal(1, 1, 8, 8))))
+    check(inference, function, normal(2, 1, 16, 9))
+    with pytest.raises(ValueError, match=r"for which %\d+\.shape\[2\] < 9"):
+        inference.run(normal(2, 1, 18, 8))
+
+
+def test_comparisons_that_change_nothing() -> None:
+    """One that came out either way, with the same ops, is none to keep to."""
+
+    def function(x: Any) -> Any:
+        by = 2.0
+        if x.shape[0] < 3:
+            by = 1.0 + by - 1.0
+        return x * by
+
+    data = dumped(function, normal(2, 4))
+    assert graph_file.load(io.BytesIO(data)).decided == []
+    inference = GraphInference(io.BytesIO(data))
+    assert inference.run(normal(7, 4))["MUL"].shape == (7, 4)
+
+
+def test_comparisons_of_sizes_by_contents_are_told_of() -> None:
+    def function(x: Any) -> Any:
+        y = x[x > 0]
+        return F.sum(y) if y.shape[0] > 0 else F.zeros(())
+
+    with pytest.warns(UserWarning, match=r"trace.dump: Python goes by 0 < %\d+\.shape\[0\], where"):
+        dumped(function, normal(3, 4))
+
+
 # ---- what does not follow ------------------------------------------------------------------------
 
 
@@ -331,7 +407,7 @@ def test_what_nothing_explains() -> None:
             lambda x: F.zeros(PRIMES[int(str(x.shape[1]))]) + F.sum(x),
             r"no arithmetic .* 'shape' of",
         ),
-        (lambda x: x * math.log(x.shape[1]), "computed from the size outside"),
+        (lambda x: x * math.gamma(x.shape[1]), "computed from the size outside"),
         (lambda x: sum(x[:, i] for i in range(x.shape[1])), "it has 12 ops"),
     ]:
         inference = GraphInference(io.BytesIO(dumped(function, normal(2, 3))))

@@ -128,7 +128,9 @@ def test_sizes_come_back() -> None:
         Axis(2, 4, [0], 4, {(node, "shape"): [0, -1]}, "none", tied=2),
     ]
     model.follows = {(node, "shape", 0): Expression((Dim(model.inputs[0], 0), 1.5, "*", "ceil"))}
+    model.decided = [Expression((Dim(model.inputs[0], 2), 5, "<"))]
     back = load(io.BytesIO(file_bytes(model)))
+    assert [e.text() for e in back.decided] == ["%0[2] 5 <"]
     assert (back.batch, back.axes) == (model.batch, model.axes)
     assert back.follows == {(node, "shape", 0): Expression((Dim(0, 0), 1.5, "*", "ceil"))}
 
@@ -306,6 +308,10 @@ def test_every_altered_byte() -> None:
         (lambda m: m.follows.add(node=9, field="a", number="1"), "there is no node 9"),
         (lambda m: m.follows.add(field="mode", number="1"), "'mode' of node 0 has no number 0"),
         (lambda m: m.follows.add(field="x", number="1"), "'x' of node 0 has no number 0"),
+        (lambda m: m.decided.append("%0[0] <"), "expected operands before '<'"),
+        (lambda m: m.decided.append("%0[1] 2 <"), "a comparison is about axis 1 of %0, which"),
+        (lambda m: m.decided.append("%1[0] 2 <"), "a comparison is about axis 0 of %1, which"),
+        (lambda m: m.decided.append("%99[0] 2 <"), "a comparison is about axis 0 of %99, which"),
         (lambda m: setattr(m, "text", m.text + "x"), "column 1: expected nothing after"),
         (lambda m: setattr(m, "text", ""), "that the graph does not name"),
         (lambda m: setattr(m, "text", m.text.replace("return", "end")), "expected '%' or 'return'"),

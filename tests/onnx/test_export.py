@@ -424,7 +424,7 @@ def test_what_depends_on_the_size_otherwise_is_refused_by_name(path: Path) -> No
         )
     with pytest.raises(NotImplementedError, match=r"'MUL'.*depends on a dynamic size"):
         megengine.onnx.export(
-            lambda x: x * math.log(x.shape[0]), floats(4), path, dynamic_axes=axes
+            lambda x: x * math.gamma(x.shape[0]), floats(4), path, dynamic_axes=axes
         )
     with pytest.raises(NotImplementedError, match="at most 64 real numbers can be computed"):
         megengine.onnx.export(

@@ -13,6 +13,7 @@ pytest.importorskip("onnxruntime")
 import onnxruntime
 
 import megengine as mge
+import megengine.functional as F
 import megengine.onnx
 from tests.jit.test_dump_sizes import FOLLOWING, normal
 
@@ -52,3 +53,19 @@ def test_a_number_follows(name: str, tmp_path: Path) -> None:
         got = session.run(None, {"x": x})
         for g, w in zip(got, [want] if isinstance(want, mge.Tensor) else want, strict=True):
             np.testing.assert_allclose(g, w.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_comparisons_are_told_of(tmp_path: Path) -> None:
+    """What is true in all recordings may not be for other sizes."""
+
+    def function(x: mge.Tensor) -> mge.Tensor:
+        return F.exp(x) if x.shape[0] > 100 else x * min(x.shape[1], 200)
+
+    with pytest.warns(UserWarning, match=r"not \(100 < x.shape\[0\]\) and not \(200 < x.shape"):
+        megengine.onnx.export(
+            function,
+            mge.tensor(normal(2, 3)),
+            tmp_path / "file.onnx",
+            input_names=["x"],
+            dynamic_axes={"x": {0: "n", 1: "c"}},
+        )

@@ -264,7 +264,7 @@ def dump(
     outputs = _given(options.output_names, default, "output_names")
     following = Call(function, args, kwargs, recording).following()
     for why in following.fixed:
-        warnings.warn(f"trace.dump: {why}; the file has the number of this call", stacklevel=3)
+        warnings.warn(f"trace.dump: {why}", stacklevel=3)
     for i, tensor in recording.captured.items():
         graph.set_constant(i, tensor)
     follows = with_made_constants(graph, following)
@@ -278,6 +278,7 @@ def dump(
         following.batch,
         following.axes,
         follows,
+        following.decided,
         options.user_info,
         _metadata(options) if options.enable_metadata else {},
     )

@@ -72,6 +72,21 @@ class Explainer:
         except (ValueError, LookupError):
             return None
 
+    def holding(self, decided: Mapping[tuple[Symbol, ...], bool]) -> list[Expression]:
+        """The comparisons that came out the same in all records, of sizes that did not.
+
+        Args:
+            decided: comparisons, and how they came out in the first record.
+        """
+        out = []
+        for symbols, result in decided.items():
+            true = Expression(symbols if result else (*symbols, "not"))
+            sizes = [self.numbers(Expression((d,))) for d in true.axes()]
+            differ = any(len(set(numbers or ())) > 1 for numbers in sizes)
+            if differ and all(self.numbers(true) or (False,)):
+                out.append(true)
+        return out
+
     def find(
         self,
         numbers: Numbers,
@@ -191,6 +206,7 @@ _BENDS: dict[str, Callable[[float], float]] = {
     "": float,
     "1": lambda x: 1 / x,
     "sqrt": math.sqrt,
+    "log": math.log,
     "1 sqrt": lambda x: 1 / math.sqrt(x),
 }
 

@@ -57,13 +57,15 @@ class Following:
         axes: the others.
         fields: numbers in fields of nodes.
         constants: Tensors from outside.
-        fixed: about numbers that depend on what inputs hold, and stay what they are.
+        decided: comparisons of sizes that are true in all records: what code went by.
+        fixed: about what depends on what inputs hold, and stays as it is in this record.
     """
 
     batch: Batch | None = None
     axes: list[Axis] = field(default_factory=list)
     fields: dict[Place, Expression] = field(default_factory=dict)
     constants: list[FollowedConstant] = field(default_factory=list)
+    decided: list[Expression] = field(default_factory=list)
     fixed: list[str] = field(default_factory=list)
 
 
@@ -344,6 +346,21 @@ class Call:
                 out.append(sample)
         return out
 
+    def _decide(self, explainer: Explainer, out: Following) -> None:
+        """What comparisons came out the same in all records, of numbers that did not."""
+        by_contents = sized_by_contents(self.record.graph, self.record.inputs)
+        of_inputs = {}
+        for symbols, result in self.record.sizes.decided.items():
+            compared = Expression(symbols if result else (*symbols, "not"))
+            if by_contents.intersection(d.value for d in compared.axes()):
+                out.fixed.append(
+                    f"Python goes by {compared.shown({})}, where a size depends on what the "
+                    "inputs hold; the file always goes this way"
+                )
+            else:
+                of_inputs[symbols] = result
+        out.decided = explainer.holding(of_inputs)
+
     # ---- numbers
 
     def _explained(
@@ -371,13 +388,14 @@ class Call:
             return lambda value: made.get(value, node) < node
 
         out = Following()
+        self._decide(explainer, out)
 
         def note(numbers: Sequence[Any], found: object, why: str) -> None:
             end = 1 + len(others)
             pairs = zip(samples, numbers[end:], strict=False)
             movers = [group for (group, _), n in pairs if not _same(n, numbers[0])]
             if found is None and any(not _same(n, numbers[0]) for n in numbers[1:end]):
-                out.fixed.append(why)
+                out.fixed.append(f"{why}; the file has the number of this call")
             for group in movers or [group for group, _ in samples]:
                 if found is None:
                     group.refusal = group.refusal or why

@@ -103,6 +103,7 @@ class DumpedGraph:
         batch: how it takes other batch sizes, where that is known.
         axes: how it takes other sizes of other axes, where that is known.
         follows: numbers in fields that are arithmetic on sizes of values.
+        decided: what must be true of sizes: the code of the function went by it.
         user_info: what the user wants to keep with it: numbers, text, arrays, containers of them.
         metadata: what wrote it, and when it was read from a file, the version of the format.
     """
@@ -115,6 +116,7 @@ class DumpedGraph:
     batch: Batch | None = None
     axes: list[Axis] = field(default_factory=list)
     follows: dict[Place, Expression] = field(default_factory=dict)
+    decided: list[Expression] = field(default_factory=list)
     user_info: Any = None
     metadata: dict[str, str] = field(default_factory=dict)
     memory: FileMemory | None = None
@@ -216,6 +218,7 @@ def _messages() -> SimpleNamespace:
         ("metadata", 8, "Entry", True),
         ("axes", 9, "Axis", True),
         ("follows", 10, "Follow", True),
+        ("decided", 11, text, True),
     )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
@@ -259,6 +262,7 @@ def _dense(dumped: DumpedGraph) -> DumpedGraph:
         inputs=[ids[i] for i in dumped.inputs],
         value_names={ids[i]: name for i, name in dumped.value_names.items() if i in ids},
         follows={place: e.renamed(ids) for place, e in dumped.follows.items()},
+        decided=[e.renamed(ids) for e in dumped.decided],
     )
 
 
@@ -311,6 +315,7 @@ def _header(dumped: DumpedGraph, text: str, offsets: dict[int, int]) -> bytes:
             added.growth.add(node=node, field=label, numbers=numbers)
     for (node, label, position), expression in dumped.follows.items():
         graph.follows.add(node=node, field=label, position=position, number=expression.text())
+    graph.decided.extend(e.text() for e in dumped.decided)
     if dumped.user_info is not None:
         info = io.BytesIO()
         serialization.save(dumped.user_info, info)
@@ -553,10 +558,7 @@ def _follows(message: Any, graph: Graph, inputs: list[int]) -> dict[Place, Expre
                 f"field '{follow.field}' of node {follow.node} has no number {follow.position} "
                 "that follows sizes, or two"
             )
-        try:
-            expression = Expression.parse(follow.number)
-        except ValueError as error:
-            raise _damaged(str(error)) from error
+        expression = _expression(follow.number)
         for value, axis in expression.axes():
             if makers.get(value, len(nodes)) >= follow.node or axis >= len(values[value].shape):
                 raise _damaged(
@@ -564,6 +566,23 @@ def _follows(message: Any, graph: Graph, inputs: list[int]) -> dict[Place, Expre
                 )
         out[place] = expression
     return out
+
+
+def _decided(message: Any, graph: Graph, inputs: list[int]) -> list[Expression]:
+    out = [_expression(text) for text in message.decided]
+    values = graph.values if out else []
+    made = {v for node in (graph.nodes if out else []) for v in node.outputs}.union(inputs)
+    for value, axis in (d for e in out for d in e.axes()):
+        if value not in made or axis >= len(values[value].shape):
+            raise _damaged(f"a comparison is about axis {axis} of %{value}, which it cannot")
+    return out
+
+
+def _expression(text: str) -> Expression:
+    try:
+        return Expression.parse(text)
+    except ValueError as error:
+        raise _damaged(str(error)) from error
 
 
 def numbers_of(value: Any) -> list[Any]:
@@ -617,6 +636,7 @@ def _parse(memory: FileMemory) -> tuple[DumpedGraph, int]:
         _batch(message, graph, inputs),
         _axes(message, graph, inputs),
         _follows(message, graph, inputs),
+        _decided(message, graph, inputs),
         _user_info(message.user_info),
         {entry.key: entry.value for entry in message.metadata},
         memory,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -370,6 +370,7 @@ class GraphInference:
             shape: tuple[int, ...] = values[value]._tuple_shape
             return shape[axis]
 
+        self._check_decided(size, values)
         for index, node in enumerate(graph.nodes):
             op = node.op
             try:
@@ -381,4 +382,20 @@ class GraphInference:
             except (ValueError, TypeError, IndexError, RuntimeError) as error:
                 raise ValueError(f"GraphInference: op {index}, {op}: {error}") from error
             values |= dict(zip(node.outputs, made, strict=True))
+        self._check_decided(size, values)
         return [values[i] for i in graph.outputs]
+
+    def _check_decided(self, size: Callable[[int, int], int], there: Collection[int]) -> None:
+        """Raises where the function would go another way than it was recorded.
+
+        Args:
+            size: the size of an axis of a value.
+            there: the values that are known already.
+        """
+        names = dict(zip(self._dumped.inputs, self._dumped.input_names, strict=True))
+        for decided in self._dumped.decided:
+            if all(d.value in there for d in decided.axes()) and not decided.value(size):
+                raise ValueError(
+                    f"GraphInference: expected sizes for which {decided.shown(names)}, as in all "
+                    "records: for others the function may go another way"
+                )

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, NamedTuple
 
 __all__ = ["Dim", "Expression", "FollowedFloat", "FollowedInt", "Sizes"]
@@ -53,6 +55,10 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "**": _power,
     "min": min,
     "max": max,
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
 }
 UNARY: dict[str, Callable[[Any], Any]] = {
     "neg": operator.neg,
@@ -62,7 +68,9 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "trunc": math.trunc,
     "round": round,
     "sqrt": math.sqrt,
+    "log": math.log,
     "float": float,
+    "not": operator.not_,
 }
 
 _AXIS = re.compile(r"%(\d{1,10})\[(\d{1,3})\]")
@@ -116,6 +124,27 @@ class Expression:
         if depth != 1:
             raise ValueError(f"expected one result of {text!r}, got {depth}")
         return Expression(symbols)
+
+    def shown(self, names: Mapping[int, str]) -> str:
+        """As Python would write it, with names for values: for messages.
+
+        >>> Expression((Dim(0, 1), 8, "%", 0, "==", "not")).shown({0: "x"})
+        'not ((x.shape[1] % 8) == 0)'
+        """
+        stack: list[str] = []
+        for s in self.symbols:
+            if isinstance(s, Dim):
+                stack.append(f"{names.get(s.value, f'%{s.value}')}.shape[{s.axis}]")
+            elif isinstance(s, str) and s in BINARY:
+                last, first = stack.pop(), stack.pop()
+                called = s in ("min", "max")
+                stack.append(f"{s}({first}, {last})" if called else f"({first} {s} {last})")
+            elif isinstance(s, str):
+                stack.append(f"{s} {stack.pop()}" if s == "not" else f"{s}({stack.pop()})")
+            else:
+                stack.append(repr(s))
+        whole = stack[0]
+        return whole[1:-1] if whole.startswith("(") and self.symbols[-1] in BINARY else whole
 
     def value(self, size: Callable[[int, int], int]) -> int | float:
         """The number for these sizes, which the function gives for a value and an axis.
@@ -182,6 +211,8 @@ class Sizes:
         self.inputs = set(inputs)
         # In the order in which they were first computed.
         self.seen: dict[tuple[Symbol, ...], None] = {}
+        # What the caller's code has compared, and how it came out.
+        self.decided: dict[tuple[Symbol, ...], bool] = {}
         self.open = True
 
     def shape(self, value: int, shape: tuple[int, ...], external: bool) -> tuple[int, ...]:
@@ -197,6 +228,11 @@ class Sizes:
         self.seen[symbols] = None
         kind = FollowedInt if isinstance(number, int) else FollowedFloat
         return kind(number, self, symbols)
+
+    def decide(self, result: bool, symbols: tuple[Symbol, ...]) -> None:
+        """Notes what the caller's code goes by."""
+        if self.open and len(symbols) < MOST_SYMBOLS and len(self.decided) < MOST_NUMBERS:
+            self.decided[symbols] = result
 
     def close(self) -> None:
         """The call is over: numbers that outlive it are plain numbers from now on."""
@@ -260,6 +296,33 @@ def _unary(symbol: str) -> Callable[[Any], Any]:
     return method
 
 
+def _compared(symbol: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        if not isinstance(other, int | float):
+            return NotImplemented
+        a, b = (other, self) if swapped else (self, other)
+        result = BINARY[symbol](_plain(a), _plain(b))
+        sizes = self.sizes
+        if sizes.open and _fits(other) and not _is_ours(sys._getframe(1)):
+            sizes.decide(result, (*_symbols_of(a), *_symbols_of(b), symbol))
+        return result
+
+    return method
+
+
+def _is_true(self: Any) -> bool:
+    result = bool(_plain(self))
+    if self.sizes.open and not _is_ours(sys._getframe(1)):
+        self.sizes.decide(result, (*self.symbols, 0, "!="))
+    return result
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether code is this library's own: what it compares is right for all sizes or raises."""
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] == "megengine"
+
+
 def _round(self: Any, digits: Any = None) -> Any:
     number = _plain(self)
     return round(number, digits) if digits is not None else _result(round(number), (self,), "round")
@@ -306,9 +369,19 @@ class _Followed:
     __trunc__: Any = _unary("trunc")
     __round__: Any = _round
 
+    __lt__: Any = _compared("<")
+    __le__: Any = _compared("<=")
+    __gt__: Any = _compared("<", swapped=True)
+    __ge__: Any = _compared("<=", swapped=True)
+    __eq__: Any = _compared("==")
+    __ne__: Any = _compared("!=")
+    __bool__: Any = _is_true
+
 
 class FollowedInt(_Followed, int):
     """An int that knows which arithmetic on sizes it is."""
+
+    __hash__ = int.__hash__
 
     def __new__(cls, number: int, sizes: Sizes, symbols: tuple[Symbol, ...]) -> FollowedInt:
         """The number with what it knows."""
@@ -323,6 +396,8 @@ class FollowedInt(_Followed, int):
 
 class FollowedFloat(_Followed, float):
     """A float that knows which arithmetic on sizes it is."""
+
+    __hash__ = float.__hash__
 
     def __new__(cls, number: float, sizes: Sizes, symbols: tuple[Symbol, ...]) -> FollowedFloat:
         """The number with what it knows."""

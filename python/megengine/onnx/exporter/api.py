@@ -96,6 +96,14 @@ def export(
         odd = [] if sample_sizes else record_odd(arguments, samples)
         data_file = data_file_of(Path(path)) if external_data else None
         built = _build(plans, samples, odd, arguments, names, opset, data_file)
+        decided = built.builder.decided()
+        told = sample_sizes or len(odd) > len(built.odd_sizes)  # which sizes the file is for
+        if decided and not told:
+            warnings.warn(
+                f"export: the file is right for sizes for which {' and '.join(decided)}, as in all "
+                "recordings; for others the function may go another way",
+                stacklevel=2,
+            )
         sizes = check.sizes_to_compare(arguments, samples, built.odd_sizes)
 
         def compare(file: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...jit.sizes import Dim, Expression
+from ...jit.sizes import UNARY, Dim, Expression
 
 if TYPE_CHECKING:
     from .builder import Builder
@@ -31,7 +31,7 @@ def arithmetic(g: Builder, expression: Expression) -> Number:
             stack.append(Number(g.ints([s]), False))
         elif isinstance(s, float):
             stack.append(Number(g.constant([s], "float64"), True))
-        elif s in _UNARY or s in _ROUNDING or s in ("trunc", "sqrt", "float"):
+        elif s in UNARY:
             stack.append(_unary(g, s, stack.pop()))
         else:
             last = stack.pop()
@@ -46,9 +46,9 @@ def _fraction(g: Builder, x: Number) -> str:
 def _unary(g: Builder, symbol: str, x: Number) -> Number:
     if symbol in _UNARY:
         return Number(g.emit(_UNARY[symbol], x.name), x.is_fraction)
-    if symbol in ("sqrt", "float"):
+    if symbol in ("sqrt", "log", "float"):
         name = _fraction(g, x)
-        return Number(g.emit("Sqrt", name) if symbol == "sqrt" else name, True)
+        return Number(name if symbol == "float" else g.emit(symbol.title(), name), True)
     if not x.is_fraction:
         return x  # an integer is rounded already
     # A cast cuts fractions off.

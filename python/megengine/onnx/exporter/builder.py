@@ -300,6 +300,13 @@ class Builder:
         self.scope = scope
         return self.cast(name, dtype, given="float64" if is_fraction else "int64")
 
+    def decided(self) -> list[str]:
+        """What the code of the function went by in all recordings, as text."""
+        if not (self.symbols and self.plan.decided):
+            return []
+        names = {i: self.names[i] for i in self.plan.inputs}
+        return [e.shown(names) for e in self._explainer.holding(self.plan.decided)]
+
     @cached_property
     def _explainer(self) -> Explainer:
         """Of the recordings, by what Python computed from sizes in the first one."""

@@ -47,7 +47,7 @@ class Value:
 class Plan:
     """Nodes in the order in which they run; values by id.
 
-    ``seen`` is what Python computed from sizes (``Recording.sizes``).
+    ``seen`` is what Python computed from sizes, ``decided`` what it compared (``Recording.sizes``).
     """
 
     nodes: list[Node]
@@ -56,6 +56,7 @@ class Plan:
     outputs: list[int]
     tensors: dict[int, Tensor] = field(default_factory=dict)  # constants of the recording
     seen: tuple[tuple[Symbol, ...], ...] = ()
+    decided: Mapping[tuple[Symbol, ...], bool] = field(default_factory=dict)
 
     @cached_property
     def used(self) -> set[int]:
@@ -85,8 +86,8 @@ def plan_of(recording: Recording) -> Plan:
         for i, v in enumerate(graph.values)
     }
     tensors = {i: t for i, t in recording.captured.items() if i in values}
-    seen = tuple(recording.sizes.seen)
-    return Plan(nodes, values, list(recording.inputs), list(graph.outputs), tensors, seen)
+    seen, decided = tuple(recording.sizes.seen), recording.sizes.decided
+    return Plan(nodes, values, list(recording.inputs), list(graph.outputs), tensors, seen, decided)
 
 
 def expanded(plan: Plan, has_rule: Callable[[Node, Plan], bool]) -> Plan:
@@ -215,7 +216,7 @@ def unified(plans: Sequence[Plan]) -> Plan:
         values[i] = Value(first.values[i].dtype, shape, None, first.values[i].name)
         if i in first.tensors:
             values[i].constant = _unified_constant(values[i], [p.tensors.get(i) for p in plans])
-    return Plan(nodes, values, first.inputs, first.outputs, first.tensors, first.seen)
+    return replace(first, nodes=nodes, values=values)
 
 
 def _rows(columns: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
