@@ -184,8 +184,10 @@ def test_a_number_follows(name: str) -> None:
         check(inference, function, normal(*shape, seed=1))
     edited = io.BytesIO()
     Network.load(io.BytesIO(data)).dump(edited)
+    inference = GraphInference(io.BytesIO(edited.getvalue()))
+    for shape in [*others, base]:
+        check(inference, function, normal(*shape, seed=1))
     more = (base[0] + 2, *base[1:])
-    check(GraphInference(io.BytesIO(edited.getvalue())), function, normal(*more))
     resized = Network.load(io.BytesIO(data))
     resized.reset_batch_size(more[0])
     edited = io.BytesIO()
@@ -478,6 +480,25 @@ def test_edited_graphs_follow() -> None:
     value = normal(4, 3)
     want = np.full((2, 2), 0.5) + value[:2].sum()
     np.testing.assert_allclose(next(iter(inference.run(value).values())), want, rtol=1e-5)
+
+
+def test_edits_that_fix_a_size() -> None:
+    """A file of an edited graph refuses what the edit does not take."""
+    data = dumped(lambda x: x * min(x.shape[1], 8) if x.shape[2] < 9 else x, normal(2, 3, 4))
+    net = Network.load(io.BytesIO(data))
+    x, out = net.get_var_by_name("x0"), net.output_vars[0]
+    net.replace_vars({x: x + F.ones((3, 1)), out: out.reshape(-1, 12)})
+    file = io.BytesIO()
+    net.dump(file)
+    inference = GraphInference(io.BytesIO(file.getvalue()))
+    got = inference.run(normal(4, 3, 8))
+    assert next(iter(got.values())).shape == (8, 12)
+    for shape, message in [
+        ((2, 6, 4), r"expected input 'x0' of shape \(any number, 3, any number\)"),
+        ((2, 3, 12), r"for which %\d+\.shape\[2\] < 9"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            inference.run(normal(*shape))
 
 
 def test_a_parameter_that_somebody_set() -> None:

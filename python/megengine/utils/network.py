@@ -26,10 +26,12 @@ from .network_batch import rebatched, resized
 from .network_file import (
     MODIFIED,
     OPTIMIZED,
+    FreeAxis,
     SerializationMetadata,
     distinct,
     follow_again,
     follows_of,
+    free_axes,
     kept_names,
     nodes_of_file,
     nodes_of_graph,
@@ -37,6 +39,7 @@ from .network_file import (
 from .network_node import (
     ComputingGraph,
     ConstOpBase,
+    FollowedNumber,
     Host2DeviceCopy,
     ImmutableTensor,
     NetworkNode,
@@ -106,6 +109,9 @@ class Network:
         self._metadata = SerializationMetadata()
         self._members: list[OpNode] = []  # the ops whose values know their users
         self._refusal = ""  # why it takes one batch size alone; a file may say so
+        # What a file says of sizes: other axes of inputs that are free, and what must be true.
+        self._free: list[FreeAxis] = []
+        self._decided: list[FollowedNumber] = []
 
     # ---- looking at it ---------------------------------------------------------------------------
 
@@ -274,6 +280,7 @@ class Network:
         try:
             self._set([instead.get(id(v), v) for v in outputs])
             self._change(self._infer({}, edited=edited))
+            self._decided = [decided.replaced(instead) for decided in self._decided]
         except Exception:
             for op, inputs, follows in saved:
                 op.inputs, op.follows = inputs, follows
@@ -445,6 +452,11 @@ class Network:
         by_id = nodes_of_file(dumped, net.graph)
         net._refusal = dumped.batch.refusal if dumped.batch is not None else ""
         net.input_vars = [by_id[i] for i in dumped.inputs]
+        net._free = free_axes(dumped, net.input_vars)
+        net._decided = [
+            FollowedNumber("", 0, e, {d.value: by_id[d.value] for d in e.axes()})
+            for e in dumped.decided
+        ]
         outputs = [by_id[i] for i in dumped.graph.outputs]
         if outspec is not None:
             named = {v.name: v for v in by_id.values()}
@@ -510,7 +522,13 @@ class Network:
             distinct([v.name if keep_var_name else "" for v in self.output_vars]),
             names,
             self._batch(inputs),
-            follows=follows_of(built),
+            self._axes(inputs),
+            follows_of(built),
+            [
+                decided.expression.renamed({i: built.ids[id(v)] for i, v in decided.values.items()})
+                for decided in self._decided
+                if all(id(v) in built.ids for v in decided.values.values())
+            ],
         )
         if enable_metadata:
             dumped.user_info = user_info
@@ -561,6 +579,42 @@ class Network:
                     )
                     batch.slopes[places[id(op)], name] = [b - a for a, b in numbers]
         return batch
+
+    def _axes(self, inputs: list[VarNode]) -> list[graph_file.Axis]:
+        """The other axes that were free in the file; edits may have fixed them."""
+        places = {id(v): i for i, v in enumerate(inputs)}
+        free = [f for f in self._free if all(id(v) in places for v in f.inputs)]
+        out = []
+        for first in free:
+            shapes = {id(v): list(v.shape) for v in inputs}
+            for f in free:
+                if f is first or (f.tied and f.tied == first.tied):
+                    for v in f.inputs:
+                        shapes[id(v)][f.axis] *= 2
+            changed = {
+                id(v): new_var(v.dtype, shapes[id(v)])
+                for v in inputs
+                if v.shape != tuple(shapes[id(v)])
+            }
+            refusal = ""
+            try:
+                self._infer(changed)
+            except ValueError as error:
+                refusal = str(error)
+            size = first.inputs[0].shape[first.axis]
+            out.append(
+                graph_file.Axis(
+                    first.axis,
+                    size,
+                    [places[id(v)] for v in first.inputs],
+                    size or 1,
+                    refusal=refusal,
+                    tied=first.tied,
+                    followed=first.followed,
+                    every=first.every,
+                )
+            )
+        return out
 
     def optimize_for_inference(self, dest_vars: Sequence[VarNode], **kwargs: Any) -> list[VarNode]:
         """The same values, computed by the ops that run in the end: constants folded, ops fused.

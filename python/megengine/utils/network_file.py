@@ -22,10 +22,12 @@ from .network_node import (
 )
 
 __all__ = [
+    "FreeAxis",
     "SerializationMetadata",
     "distinct",
     "follow_again",
     "follows_of",
+    "free_axes",
     "kept_names",
     "nodes_of_file",
     "nodes_of_graph",
@@ -82,6 +84,34 @@ def nodes_of_file(dumped: graph_file.DumpedGraph, owner: ComputingGraph) -> dict
     made = nodes_of_graph(dumped.graph, by_id, names, owner, slopes)
     follow_again(dumped.follows, dumped.graph, dumped.graph, made)
     return made
+
+
+@dataclass
+class FreeAxis:
+    """An axis of inputs that may have any size, other than the batch.
+
+    Args:
+        axis: which one.
+        inputs: those that have one size there.
+        tied: axes of the same number, other than 0, have one size.
+        every: other sizes differ by multiples of this.
+        followed: whether numbers follow it.
+    """
+
+    axis: int
+    inputs: list[VarNode]
+    tied: int
+    every: int
+    followed: bool
+
+
+def free_axes(dumped: graph_file.DumpedGraph, inputs: list[VarNode]) -> list[FreeAxis]:
+    """The axes that a file says are free."""
+    return [
+        FreeAxis(a.axis, [inputs[i] for i in a.inputs], a.tied, a.every, a.followed)
+        for a in dumped.axes
+        if not a.refusal and not a.growth and a.inputs
+    ]
 
 
 def follow_again(
