@@ -285,6 +285,16 @@ def test_dumped_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert str(picture) in capsys.readouterr().err
 
 
+def test_numbers_that_follow_sizes(tmp_path: Path) -> None:
+    function = trace(
+        lambda x: F.full((x.shape[0] + 1, 2), 1 / x.shape[1]) + F.sum(x), capture_as_const=True
+    )
+    function(mge.tensor(np.ones((2, 4), "float32")))
+    function.dump(tmp_path / "file.mge", arg_names=["x"])
+    text = describe(tmp_path / "file.mge")
+    assert "(3, 2)  # value = 1 / x.shape[1], shape[0] = x.shape[0] + 1\n" in text
+
+
 def test_what_runs() -> None:
     """Fused ops as one box with their parts."""
     x = mge.tensor(np.ones((4, 500), "float32"))

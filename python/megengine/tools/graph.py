@@ -15,8 +15,9 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from .._core import Executable, Graph
@@ -108,12 +109,14 @@ class NamedGraph(NamedTuple):
         inputs: ids of what it takes.
         names: of values, by id.
         name: of all of it.
+        sizes: by id of the first output of a node, which of its numbers follow sizes, and how.
     """
 
     graph: Graph
     inputs: list[int]
     names: dict[int, str]
     name: str
+    sizes: Mapping[int, str] = MappingProxyType({})
 
 
 def named_graph(source: Source | Callable[..., Any], *args: Any, **kwargs: Any) -> NamedGraph:
@@ -137,13 +140,23 @@ def named_graph(source: Source | Callable[..., Any], *args: Any, **kwargs: Any) 
         names = dict(source.value_names)
         names |= zip(source.graph.outputs, source.output_names, strict=True)
         names |= zip(source.inputs, source.input_names, strict=True)
-        return NamedGraph(source.graph, source.inputs, names, "")
+        return NamedGraph(source.graph, source.inputs, names, "", _sizes(source, names))
     if isinstance(source, str | os.PathLike):
         return named_graph(load(source))._replace(name=Path(source).stem)
     raise TypeError(
         "draw: expected a module, a function, a Network, a graph or the name of a file, got "
         f"{type(source).__name__}"
     )
+
+
+def _sizes(dumped: DumpedGraph, names: Mapping[int, str]) -> dict[int, str]:
+    nodes = dumped.graph.nodes
+    notes: dict[int, list[str]] = {}
+    for (index, field, position), number in dumped.follows.items():
+        of_several = isinstance(nodes[index].fields[field], tuple)
+        what = f"{field}[{position}]" if of_several else field
+        notes.setdefault(nodes[index].outputs[0], []).append(f"{what} = {number.shown(names)}")
+    return {i: ", ".join(texts) for i, texts in notes.items()}
 
 
 def _no_arguments(source: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -153,6 +166,9 @@ def _no_arguments(source: object, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 def describe(source: Source | Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     """A graph as text: a line for each op, with names, then a table of what the ops cost.
+
+    Of a file, numbers that follow the sizes of the inputs are shown with the arithmetic that they
+    are.
 
     Args:
         source: see :func:`draw`; no ONNX file.
@@ -169,12 +185,13 @@ def describe(source: Source | Callable[..., Any], *args: Any, **kwargs: Any) -> 
     mul       1           0              2          8 B
     <BLANKLINE>
     """
-    graph, _, names, _ = named_graph(source, *args, **kwargs)
+    graph, _, names, _, sizes = named_graph(source, *args, **kwargs)
     lines = []
     for line in graph.text().splitlines():
         made = re.match(r"%(\d+)", line)
-        name = names.get(int(made[1])) if made else None
-        lines.append(f"{line}  # {name}" if name else line)
+        notes = [known.get(int(made[1]), "") for known in (names, sizes)] if made else []
+        comment = "; ".join(filter(None, notes))
+        lines.append(f"{line}  # {comment}" if comment else line)
     return "\n".join([*lines, "", table_text(op_rows(graph)), ""])
 
 
