@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "bindings/sizes.h"
 #include "bindings/tensor.h"
 #include "core/dispatch/amp.h"
 #include "core/graph/trace.h"
@@ -555,6 +556,20 @@ void set_python_error() noexcept {
   }
 }
 
+// What `o` says, with its own ints where they may know where they come from.
+static nb::object shape_with_sizes(nb::handle o, const Dims& dims) {
+  nb::object shape = nb::steal(shape_to_python(dims));
+  if (!sizes_followed.load(std::memory_order_relaxed) || is_tensor(o.ptr())) return shape;
+  const bool one = PyLong_Check(o.ptr());
+  if (!one && !PyTuple_Check(o.ptr()) && !PyList_Check(o.ptr())) return shape;
+  nb::list items;
+  for (int i = 0; i < dims.size(); ++i) {
+    PyObject* item = one ? o.ptr() : PySequence_Fast_GET_ITEM(o.ptr(), i);
+    items.append(PyLong_Check(item) ? nb::handle(item) : nb::handle(shape[i]));
+  }
+  return nb::tuple(items);
+}
+
 void bind_convert(nb::module_& m) {
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
@@ -595,7 +610,7 @@ void bind_convert(nb::module_& m) {
       "The dtype to which these Tensors, arrays and numbers promote.");
   m.def(
       "make_shape",
-      [](nb::object o) { return nb::steal(shape_to_python(dims_from_python("shape", o.ptr()))); },
+      [](nb::object o) { return shape_with_sizes(o, dims_from_python("shape", o.ptr())); },
       "A tuple of ints from an int, a sequence or a 1-d Tensor.");
 }
 

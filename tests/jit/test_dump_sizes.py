@@ -110,6 +110,22 @@ FOLLOWING: dict[str, tuple[Function, tuple[int, ...], list[tuple[int, ...]]]] = 
     "a table of positions": (
         lambda x: x + TABLE[:, : x.shape[1]], (2, 4, 4), [(1, 7, 4), (3, 2, 4)]
     ),
+    "a roll": (lambda x: F.roll(x, x.shape[1] // 2, 1), (2, 6), [(1, 8), (3, 9)]),
+    "the end": (lambda x: x[:, -(x.shape[1] // 2) :], (2, 6), [(1, 8), (3, 9)]),
+    "groups of channels": (
+        lambda x: x.reshape(x.shape[0], 2, x.shape[1] // 2, *x.shape[2:])
+        .transpose(0, 2, 1, 3)
+        .reshape(x.shape),
+        (1, 4, 8),
+        [(2, 6, 9), (3, 4, 1)],
+    ),
+    "a pyramid": (
+        lambda x: (lambda y: F.vision.interpolate(y, size=x.shape[2:]) + x)(
+            F.avg_pool2d(x, 2, 2, 1)
+        ),
+        (1, 2, 8, 8),
+        [(2, 2, 7, 12), (1, 2, 9, 5)],
+    ),
     "splits": (lambda x: F.split(x, 2, axis=1)[1], (2, 4), [(1, 7), (3, 8)]),
     "topk": (lambda x: F.topk(x, x.shape[1] // 2)[0], (2, 4), [(1, 7), (3, 9)]),
     "padding to a number": (

@@ -336,11 +336,10 @@ class Call:
         for by_rows in (True, False):
             new = []
             for t in self.tensors:
-                array = t.numpy()
-                some = array if by_rows and t.ndim else array.reshape(-1)
-                if some.size:
-                    some = some[rng.integers(len(some), size=len(some))]
-                new.append(Tensor(some.reshape(array.shape), dtype=t.dtype, device=t.device))
+                some = t if by_rows and t.ndim else F.flatten(t)
+                count = some._tuple_shape[0]
+                some = some[Tensor(rng.integers(count, size=count), dtype="int32")] if count else t
+                new.append(F.reshape(some, t._tuple_shape))
             sample = self._with(new, "other contents").sample
             if sample is not None:
                 out.append(sample)
