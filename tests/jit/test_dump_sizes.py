@@ -333,6 +333,9 @@ def test_a_detector() -> None:
         check(inference, model, image)
         counts.add(len(next(iter(inference.run(image).values()))))
     assert len(counts) > 1
+    # What comes before is a program, optimised as ever.
+    kinds = [n.kind for n in inference._programs[(1, 3, 64, 64),].optimized().nodes]
+    assert {"FusedConvolution", "NMSKeep"} <= set(kinds)
 
 
 def test_sizes_by_contents() -> None:

@@ -122,12 +122,17 @@ def fields_followed(
     return {n: tuple(new) if isinstance(fields[n], tuple) else new[0] for n, new in numbers.items()}
 
 
-def follows_contents(dumped: DumpedGraph) -> bool:
-    """Whether a number follows a size that depends on what the inputs hold."""
-    if not dumped.follows:
-        return False
-    depends = sized_by_contents(dumped.graph, dumped.inputs)
-    return any(d.value in depends for e in dumped.follows.values() for d in e.axes())
+def first_by_contents(dumped: DumpedGraph) -> int:
+    """The first node with a number that depends on what the inputs hold; else, the end."""
+    depends = sized_by_contents(dumped.graph, dumped.inputs) if dumped.follows else set()
+    return min(
+        (
+            node
+            for (node, _, _), e in dumped.follows.items()
+            if any(d.value in depends for d in e.axes())
+        ),
+        default=len(dumped.graph.nodes),
+    )
 
 
 class GraphInference:
@@ -175,11 +180,13 @@ class GraphInference:
         values = self._dumped.graph.values
         inputs = [values[i] for i in self._dumped.inputs]
         self._specs = [(v.dtype, v.shape, v.device) for v in inputs]
-        # None where sizes depend on what inputs hold: then ops run one by one.
-        self._programs: OrderedDict[Shapes, Executable] | None = None
-        if not follows_contents(self._dumped):
-            self._programs = OrderedDict()
+        # Programs end where numbers depend on what inputs hold; the nodes behind run one by one.
+        self._end = first_by_contents(self._dumped)
+        self._is_whole = self._end == len(self._dumped.graph.nodes)
+        self._programs: OrderedDict[Shapes, Executable] = OrderedDict()
+        if self._is_whole:
             self._programs[self._shapes()] = Executable(self._dumped.graph, self._dumped.inputs)
+        self._kept = self._results_of_programs()
         self._tracer = Tracer(record_only=True, profiling=True) if profiling else None
 
     @property
@@ -218,10 +225,8 @@ class GraphInference:
         tensors = self._tensors(self._by_name(inp_args, inp_dict or {}))
         if self._tracer is not None:
             results = self._tracer.call(self._replay, tuple(tensors), {})
-        elif self._programs is None:
-            results = self._replay(*tensors)
         else:
-            results = self._program(self._programs, tensors)(*tensors)
+            results = self._behind(tensors, self._program(tensors)(*tensors))
         arrays = [t.numpy() for t in results]
         memory = self._dumped.memory
         if memory is not None and memory.lost:
@@ -278,20 +283,30 @@ class GraphInference:
 
     # ---- programs for other shapes
 
-    def _program(
-        self, programs: OrderedDict[Shapes, Executable], tensors: list[Tensor]
-    ) -> Executable:
+    def _results_of_programs(self) -> list[int]:
+        """Ids of what programs give: the outputs, or what the nodes behind them need."""
+        dumped, nodes = self._dumped, self._dumped.graph.nodes
+        if self._is_whole:
+            return list(dumped.graph.outputs)
+        made = {i for node in nodes[: self._end] for i in node.outputs}
+        needed = [i for node in nodes[self._end :] for i in node.inputs]
+        needed += dumped.graph.outputs
+        numbers = [e for (node, _, _), e in dumped.follows.items() if node >= self._end]
+        needed += [d.value for e in (*numbers, *dumped.decided) for d in e.axes()]
+        return [i for i in dict.fromkeys(needed) if i in made]
+
+    def _program(self, tensors: list[Tensor]) -> Executable:
         shapes = tuple(t.shape for t in tensors)
-        found = programs.get(shapes)
+        found = self._programs.get(shapes)
         if found is None:
-            found = record(self._replay, *tensors).compile()
-            if len(programs) >= MOST_PROGRAMS:
-                programs.popitem(last=False)
-        programs[shapes] = found
-        programs.move_to_end(shapes)
+            found = record(self._before, *tensors).compile()
+            if len(self._programs) >= MOST_PROGRAMS:
+                self._programs.popitem(last=False)
+        self._programs[shapes] = found
+        self._programs.move_to_end(shapes)
         return found
 
-    def _check_shapes(self, tensors: tuple[Tensor, ...]) -> None:
+    def _check_shapes(self, tensors: Sequence[Tensor]) -> None:
         """Raises for shapes that the graph does not take."""
         dumped = self._dumped
         free = {(0, i): dumped.batch.refusal for i in dumped.batch.inputs} if dumped.batch else {}
@@ -312,7 +327,7 @@ class GraphInference:
                 + "".join(f": {reason}" for reason in reasons)
             )
 
-    def _changes(self, tensors: tuple[Tensor, ...]) -> list[Change]:
+    def _changes(self, tensors: Sequence[Tensor]) -> list[Change]:
         """The sizes that differ from those of the record.
 
         Raises:
@@ -355,6 +370,26 @@ class GraphInference:
 
     def _replay(self, *tensors: Tensor) -> list[Tensor]:
         """Runs the graph op by op, with inputs of any sizes that it takes."""
+        return self._behind(tensors, self._before(*tensors))
+
+    def _before(self, *tensors: Tensor) -> list[Tensor]:
+        """What programs give."""
+        values = self._run_nodes(tensors, {}, 0, self._end)
+        return [values[i] for i in self._kept]
+
+    def _behind(self, tensors: Sequence[Tensor], made: list[Tensor]) -> list[Tensor]:
+        """The outputs, from what programs gave."""
+        if self._is_whole:
+            return made
+        count = len(self._dumped.graph.nodes)
+        known = dict(zip(self._kept, made, strict=True))
+        values = self._run_nodes(tensors, known, self._end, count)
+        return [values[i] for i in self._dumped.graph.outputs]
+
+    def _run_nodes(
+        self, tensors: Sequence[Tensor], made: dict[int, Tensor], begin: int, end: int
+    ) -> dict[int, Tensor]:
+        """Runs nodes begin ... end - 1 one by one, on what was made before; gives all values."""
         dumped = self._dumped
         graph: Graph = dumped.graph
         changed = fields_after(graph, self._changes(tensors))
@@ -364,26 +399,26 @@ class GraphInference:
         values: dict[int, Any] = {
             i: v.constant for i, v in enumerate(graph.values) if v.constant is not None
         }
-        values |= dict(zip(dumped.inputs, tensors, strict=True))
+        values |= dict(zip(dumped.inputs, tensors, strict=True)) | made
 
         def size(value: int, axis: int) -> int:
             shape: tuple[int, ...] = values[value]._tuple_shape
             return shape[axis]
 
         self._check_decided(size, values)
-        for index, node in enumerate(graph.nodes):
+        for index, node in enumerate(graph.nodes[begin:end], begin):
             op = node.op
             try:
                 for name, value in fields_followed(node, follows.get(index, ()), size).items():
                     op._set_field(name, value)
                 for name, value in changed.get(index, {}).items():
                     op._set_field(name, value)
-                made = apply(op, *(values[i] for i in node.inputs))
+                results = apply(op, *(values[i] for i in node.inputs))
             except (ValueError, TypeError, IndexError, RuntimeError) as error:
                 raise ValueError(f"GraphInference: op {index}, {op}: {error}") from error
-            values |= dict(zip(node.outputs, made, strict=True))
+            values |= dict(zip(node.outputs, results, strict=True))
         self._check_decided(size, values)
-        return [values[i] for i in graph.outputs]
+        return values
 
     def _check_decided(self, size: Callable[[int, int], int], there: Collection[int]) -> None:
         """Raises where the function would go another way than it was recorded.
