@@ -393,6 +393,14 @@ def test_comparisons_of_what_was_computed() -> None:
         inference.run(normal(2, 1, 18, 8))
 
 
+def test_comparisons_that_nobody_sees() -> None:
+    """Another way at some batch, by a number that has lost where it is from, is found at times."""
+    data = dumped(lambda x: F.exp(x) if int(x.shape[0]) > 3 else x * 2, normal(2, 5))
+    inference = GraphInference(io.BytesIO(data))
+    with pytest.raises(ValueError, match=r"shape \(2, any number\).* its op 0 is Elemwise.*EXP"):
+        inference.run(normal(3, 5))
+
+
 def test_comparisons_that_change_nothing() -> None:
     """One that came out either way, with the same ops, is none to keep to."""
 

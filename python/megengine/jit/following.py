@@ -299,11 +299,14 @@ class Call:
         for k, unit in enumerate(units.values()):
             size = unit[0].size
             alone = self._units_at([unit], [new[k]])
-            if alone.sample is None:
+            if alone.sample is not None:
+                out.append(alone.sample)
+            elif unit[0].axis == 0 and 0 in unit[0].inputs:
+                unit[0].refusal = "" if alone.raised else alone.reason
+                new[k] = size
+            else:
                 step = size if alone.raised else self._step(unit)
                 new[k] = size + step if step < size else 3 * size
-            else:
-                out.append(alone.sample)
         everything = self._units_at(units.values(), new)
         return out + ([everything.sample] if everything.sample is not None else [])
 
