@@ -20,6 +20,7 @@ constexpr Pass kPasses[] = {
     {"fold_scales_into_weights", fold_scales_into_weights},
     {"simplify", simplify},  // views that a batch norm stood between
     {"fuse_post_ops", fuse_post_ops},
+    {"take_fast_gelu", take_fast_gelu},
     {"fuse_attention", fuse_attention},
     {"join_slices", join_slices},
     {"fuse_elementwise", fuse_elementwise},

@@ -25,6 +25,8 @@ void fold_scales_into_weights(Graph& graph);
 // A convolution or matrix product with constant weights takes the sum with a residual and the
 // activation that follow it into its own kernel.
 void fuse_post_ops(Graph& graph);
+// GELU of what a layer computes is no more exact than that.
+void take_fast_gelu(Graph& graph);
 
 // Parts that are written into tensors of zeros and added up are written into one.
 void join_slices(Graph& graph);

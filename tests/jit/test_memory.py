@@ -27,7 +27,7 @@ class Flatten(M.Module):
 
 
 class Block(M.Module):
-    """A residual block with what is worth computing twice: batch norm, ReLU, GELU."""
+    """A residual block with what is worth computing twice: batch norm, ReLU, SiLU."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Block(M.Module):
 
     def forward(self, x: mge.Tensor) -> mge.Tensor:
         y = F.relu(self.norm_a(self.a(x)))
-        return F.gelu(self.norm_b(self.b(y)) + x)
+        return F.silu(self.norm_b(self.b(y)) + x)
 
 
 def images() -> M.Module:
@@ -55,7 +55,7 @@ def images() -> M.Module:
 
 def sequences() -> M.Module:
     def layer() -> list[M.Module]:
-        return [M.LayerNorm(64), M.Linear(64, 256), M.GELU(), M.Dropout(0.2), M.Linear(256, 64)]
+        return [M.LayerNorm(64), M.Linear(64, 256), M.SiLU(), M.Dropout(0.2), M.Linear(256, 64)]
 
     return M.Sequential(*layer(), *layer(), *layer(), Flatten(), M.Linear(64 * 64, 5))
 

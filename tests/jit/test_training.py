@@ -221,7 +221,12 @@ def assert_close(got: dict[str, Array], want: dict[str, Array]) -> None:
     assert got.keys() == want.keys()
     for name, array in want.items():
         scale = max(float(np.abs(array).max()), 1e-3)
-        assert np.abs(got[name] - array).max() <= 1e-5 * scale, name
+        apart = np.abs(got[name] - array)
+        if name.endswith("qkv.bias"):
+            # Softmax does not see what is added to all keys: the true gradient of their bias is 0,
+            # and Adam makes steps of what rounding leaves.
+            apart = np.delete(apart.reshape(3, -1), 1, axis=0)
+        assert apart.max() <= 1e-5 * scale, name
 
 
 @pytest.mark.parametrize("name", NETWORKS)

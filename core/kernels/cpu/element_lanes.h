@@ -380,6 +380,7 @@ MGE_FUNCTION(LogSigmoid, lanes::logsigmoid(x));
 MGE_FUNCTION(Softplus, lanes::softplus(x));
 MGE_FUNCTION(Silu, lanes::silu(x));
 MGE_FUNCTION(Gelu, lanes::gelu(x));
+MGE_FUNCTION(FastGelu, lanes::fast_gelu(x));
 MGE_FUNCTION(Relu, x <= T(0) ? T(0) : x);
 // The 3/27 Pade form of tanh, as the reference has it.
 MGE_FUNCTION(FastTanh, x*(x* x + T(27)) / (x * x * T(9) + T(27)));
@@ -532,6 +533,7 @@ MGE_SLOPE(SigmoidGrad, x*(T(1) - x));          // of the output
 MGE_SLOPE(TanhGrad, lanes::fma(-x, x, T(1)));  // of the output
 MGE_SLOPE(SiluGrad, lanes::silu_slope(x));
 MGE_SLOPE(GeluGrad, lanes::gelu_slope(x));
+MGE_SLOPE(FastGeluGrad, lanes::fast_gelu_slope(x));
 MGE_SLOPE(SoftplusGrad, lanes::sigmoid(x));
 MGE_SLOPE(AsinhGrad, T(1) / lanes::sqrt(lanes::fma(x, x, T(1))));
 MGE_SLOPE(AcoshGrad, T(1) / lanes::sqrt((x - T(1)) * (x + T(1))));
@@ -719,6 +721,8 @@ ElementRun float_loop(ElementMode mode) {
     MGE_ROW(SILU_GRAD, 2, SiluGrad);
     MGE_ROW(GELU, 1, Gelu);
     MGE_ROW(GELU_GRAD, 2, GeluGrad);
+    MGE_ROW(FAST_GELU, 1, FastGelu);
+    MGE_ROW(FAST_GELU_GRAD, 2, FastGeluGrad);
     MGE_ROW(COND_LEQ_MOV, 3, CondLeqMov);
     MGE_ROW(COND_LT_MOV, 3, CondLtMov);
     MGE_TRUTH(ISNAN, 1, IsNaN);

@@ -80,21 +80,6 @@ Left left(const PanelProduct& g, Range rows, Range deep, float* scratch) {
 
 // ---- what follows -------------------------------------------------------------------------------
 
-// x times the normal distribution function of x, which is exact to 2^-24, as 1 + erf is: layers
-// that follow add results of the size of 1. The digits of the tail, which lanes::gelu has, take
-// three times as long.
-[[gnu::always_inline]] inline float gelu_of_sum(float x) {
-  const float z = lanes::clamp(x, -5.5f, 5.5f);
-  // (distribution function - 1/2) / z in z^2, which runs from -1 to 1 here: to 2^-25
-  const float u = lanes::fma(z * z, 2 / 30.25f, -1.0f);
-  const float p =
-      lanes::poly(u, 1.285519295e-01f, -6.417232500e-02f, 4.773778316e-02f, -3.879340558e-02f,
-                  3.206742816e-02f, -2.604036884e-02f, 2.038357138e-02f, -1.504235102e-02f,
-                  1.016775549e-02f, -6.700172242e-03f, 4.718356385e-03f, -2.593710551e-03f,
-                  6.437077841e-04f, -4.001957678e-04f, 6.551481798e-04f, -2.740660155e-04f);
-  return x < -5.5f ? 0.0f : x * lanes::fma(z, p, 0.5f);
-}
-
 // What happens at the ends of the sums over a block of the depth.
 struct Ends {
   bool add;           // to what C holds
@@ -127,7 +112,7 @@ class Following {
 
  private:
   [[gnu::always_inline]] static void gelu_row(const float* __restrict x, float* __restrict y) {
-    for (int64_t j = 0; j < kWidth; ++j) y[j] = gelu_of_sum(x[j]);
+    for (int64_t j = 0; j < kWidth; ++j) y[j] = lanes::fast_gelu(x[j]);
   }
 
   bool gelu_ = false;

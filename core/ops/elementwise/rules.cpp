@@ -336,6 +336,8 @@ ElemwiseRule make_rule(Mode mode) {
     case Mode::GELU:
       return heavy(
           {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::GELU_GRAD, a.in(0), a.dy()))});
+    case Mode::FAST_GELU:
+      return {1, floats, same, kInputs, MGE_UNARY(elemwise(Mode::FAST_GELU_GRAD, a.in(0), a.dy()))};
     case Mode::RELU6:
       return {1, numbers, same, kInputs, MGE_UNARY(elemwise(Mode::RELU6_GRAD, a.in(0), a.dy()))};
     case Mode::HSIGMOID:
@@ -433,6 +435,8 @@ ElemwiseRule make_rule(Mode mode) {
       return heavy({2, floats, same, kInputs, MGE_SLOPE(SILU_GRAD, slope_of_silu_grad(a))});
     case Mode::GELU_GRAD:
       return heavy({2, floats, same, kInputs, MGE_SLOPE(GELU_GRAD, slope_of_gelu_grad(a))});
+    case Mode::FAST_GELU_GRAD:
+      return {2, floats, same, kInputs, MGE_SLOPE(FAST_GELU_GRAD, slope_of_gelu_grad(a))};
     case Mode::FAST_TANH_GRAD:
       return {2, floats, same, kInputs, MGE_SLOPE(FAST_TANH_GRAD, slope_of_fast_tanh_grad(a))};
     case Mode::H_SWISH_GRAD:

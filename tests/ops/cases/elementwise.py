@@ -358,6 +358,12 @@ _MODES = [
         lambda x, g: g * (0.5 * _erfc(-x / math.sqrt(2)) + x * _density(x)),
         _data_and_upstream(-3, 3),
     ),
+    _mode("FAST_GELU", lambda x: x * 0.5 * _erfc(-x / math.sqrt(2)), _between(-7, 7)),
+    _mode(
+        "FAST_GELU_GRAD",
+        lambda x, g: g * (0.5 * _erfc(-x / math.sqrt(2)) + x * _density(x)),
+        _data_and_upstream(-7, 7),
+    ),
     _mode("FAST_TANH", _fast_tanh, _between(-3, 3)),
     _mode(
         "FAST_TANH_GRAD",

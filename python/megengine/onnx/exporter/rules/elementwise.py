@@ -209,6 +209,7 @@ def _silu(g: Builder, x: Names, t: np.dtype[Any]) -> str:
 
 
 @_function("GELU")
+@_function("FAST_GELU")
 def _gelu(g: Builder, x: Names, t: np.dtype[Any]) -> str:
     if g.opset >= 20:
         return g.emit("Gelu", x[0])
