@@ -119,9 +119,13 @@ void execute_kernel(const Op& op, std::span<const Value* const> inputs, std::spa
   SmallVector<MutView, 3> out(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const Spec& spec = outputs[i].spec();
-    const Value* taken =
-        op.type->traits.fuse == Fuse::elementwise ? reusable(inputs, mine, spec) : nullptr;
-    buffers[i] = taken ? Buffer{taken->impl()->storage, taken->impl()->data} : new_buffer(spec);
+    const ValueImpl* place = outputs[i].impl();
+    if (!place->storage) {
+      const Value* taken =
+          op.type->traits.fuse == Fuse::elementwise ? reusable(inputs, mine, spec) : nullptr;
+      place = taken ? taken->impl() : nullptr;
+    }
+    buffers[i] = place ? Buffer{place->storage, place->data} : new_buffer(spec);
     out[i] = {buffers[i].data, spec.dtype, spec.shape, spec.strides};
   }
   SmallVector<View, 4> in;

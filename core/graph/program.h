@@ -25,22 +25,32 @@ class Program {
   bool is_long() const { return long_; }
 
  private:
+  // A part of what a Concat gives, which its maker writes in place.
+  struct Part {
+    ValueId whole = kNoValue;
+    std::int64_t offset = 0;  // elements
+  };
   struct Plan {                   // of a node
     SmallVector<bool, 4> last;    // this is the last use of input i, and it is ours to let go
     SmallVector<bool, 4> mine;    // likewise, and the node has it once
     SmallVector<bool, 4> unused;  // nothing uses output i
     // Its outputs, where the op runs its kernel for inputs as they are expected.
     Specs out;
+    SmallVector<Part, 3> into;  // where they are written; empty if each has a buffer of its own
   };
+  // The Concats that have parts already, and their buffers.
+  using Wholes = std::vector<std::pair<ValueId, Value>>;
 
   void plan_kernels();
+  void plan_parts();
   const Value& get(const std::vector<Value>& env, ValueId id) const {
     const Value& constant = graph_.values[id].constant;
     return constant ? constant : env[id];
   }
   bool as_expected(const std::vector<Value>& env, std::span<const ValueId> ids) const;
-  Values run_node(std::size_t n, std::vector<Value>& env, bool planned, Profile* profile) const;
-  Values run_kernel(std::size_t n, std::vector<Value>& env) const;
+  Values run_node(std::size_t n, std::vector<Value>& env, Wholes& wholes, bool planned,
+                  Profile* profile) const;
+  Values run_kernel(std::size_t n, std::vector<Value>& env, Wholes& wholes) const;
   Values run_op(std::size_t n, std::vector<Value>& env) const;
 
   Graph graph_;

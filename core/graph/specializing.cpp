@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/graph/passes/links.h"
+#include "core/ops/elementwise/elementwise.h"
+
 namespace mge {
 namespace {
 
@@ -20,15 +23,27 @@ std::vector<ValueId> captured_inputs(const Graph& graph) {
   return out;
 }
 
-// Whether passes have anything to do with these constants: a node of constants alone, or one with
-// constants for all inputs but the first and weights of its kind.
+// Whether passes have anything to do with these constants: a node of constants alone, a product
+// with a matrix of them, or a number that scales a product, as the scores of attention are scaled.
 bool may_gain(const Graph& graph) {
+  const Links links(graph);
   const auto constant = [&](ValueId id) { return static_cast<bool>(graph.values[id].constant); };
+  const auto is_product = [&](ValueId id) {
+    const std::size_t at = links.maker[id];
+    return at != Links::kNone && graph.nodes[at].op->type->traits.fuse == Fuse::contraction;
+  };
   for (const Graph::Node& node : graph.nodes) {
     if (node.in.empty() || node.op->type->traits.random) continue;
     const bool contraction = node.op->type->traits.fuse == Fuse::contraction && node.in.size() > 1;
     if (contraction && (constant(node.in[1]) || constant(node.in[0]))) return true;
     if (std::all_of(node.in.begin(), node.in.end(), constant)) return true;
+    const auto* function = attrs_if<Elemwise>(node);
+    const bool scales = function && (function->mode == Elemwise::Mode::MUL ||
+                                     function->mode == Elemwise::Mode::TRUE_DIV);
+    if (scales && std::any_of(node.in.begin(), node.in.end(), constant) &&
+        std::any_of(node.in.begin(), node.in.end(), is_product)) {
+      return true;
+    }
   }
   return false;
 }

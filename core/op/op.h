@@ -72,6 +72,8 @@ struct OpTraits {
   // The shapes of the outputs depend on what the inputs hold, not on their specs alone.
   bool by_contents = false;
   bool complex = false;  // infer, kernel and grad take complex inputs as they are
+  // The kernel may be given outputs of any strides. Others get those that infer() says.
+  bool strided_outputs = false;
 };
 
 // ---- fields -----------------------------------------------------------------------------------

@@ -574,6 +574,50 @@ def test_a_mask_that_wants_its_gradient() -> None:
         np.testing.assert_allclose(got.numpy(), w.numpy(), rtol=0, atol=1e-5)
 
 
+def test_a_scale_that_stays_the_same_becomes_a_part_of_attention() -> None:
+    q, k, v = normal(2, 3, 40, 64), normal(2, 3, 40, 64, seed=1), normal(2, 3, 40, 64, seed=2)
+    scale = [T(np.float32(0.125))]
+    step = trace(
+        lambda q, k, v: F.matmul(F.softmax(F.matmul(q, k.transpose(0, 1, 3, 2)) * scale[0]), v)
+    )
+    for value in (0.125, 0.25):
+        scale[0][...] = value
+        want = F.matmul(F.softmax(F.matmul(q, k.transpose(0, 1, 3, 2)) * value), v).numpy()
+        for _ in range(6):
+            np.testing.assert_allclose(step(q, k, v).numpy(), want, rtol=0, atol=1e-5)
+
+
+# ---- GELU of layers ------------------------------------------------------------------------------
+
+
+def test_gelu_of_a_layer_is_the_fast_one() -> None:
+    x, w = normal(64, 48), normal(100, 48, seed=1)
+    b, up = normal(100, seed=2), normal(64, 100, seed=3)
+
+    def step(x: Tensor, w: Tensor, b: Tensor) -> list[Tensor]:
+        for t in (x, w, b):
+            t.grad = None
+        gm = GradManager().attach([x, w, b])
+        with gm:
+            y = F.gelu(F.linear(x, w, b).reshape(32, 200)).reshape(64, 100)
+            gm.backward((y * up).sum())
+        return [y, x.grad, w.grad, b.grad]
+
+    want = step(x, w, b)
+    program = record(step, x, w, b).compile()
+    text = program.optimized().text()
+    assert "FAST_GELU" in text
+    assert "FAST_GELU_GRAD" in text
+    assert not re.search(r"\bGELU", text)
+    for got, exact in zip(program(x, w, b), want, strict=True):
+        np.testing.assert_allclose(got.numpy(), exact.numpy(), rtol=1e-5, atol=2e-5)
+    for fn in (F.gelu, lambda x: F.gelu(x + 1), lambda x: F.gelu(F.relu(F.matmul(x, x.T)))):
+        assert "FAST_GELU" not in optimized(fn, normal(8, 8))
+    assert "FAST_GELU" in optimized(lambda x, b: F.gelu(F.matmul(x, x.T) + b), normal(8, 8), b[:8])
+    wide = T(normal(8, 8).numpy(), dtype="float64")
+    assert "FAST_GELU" not in optimized(lambda x: F.gelu(F.matmul(x, x)), wide)
+
+
 # ---- parts of a tensor ---------------------------------------------------------------------------
 
 
@@ -592,14 +636,60 @@ def test_gradients_of_parts_are_written_into_one() -> None:
     x = normal(3, 4, 5)
     step = gradient_of(lambda x: (x[0] * x[1]).sum() + (x[2] * 2).sum())
     text = check_bits(step, x)
+    assert "mode='ADD'" not in text
+    assert not {"Fill", "SetSubtensor"} & set(kinds(text))
+    assert kinds(text).count("Concat") == 1
+
+    two_of_three = gradient_of(lambda x: (x[0] * x[2]).sum())
+    text = check_bits(two_of_three, x)
     assert kinds(text).count("Fill") == 1
-    assert kinds(text).count("SetSubtensor") == 3
+    assert kinds(text).count("SetSubtensor") == 2
     assert "mode='ADD'" not in text
 
-    halves = gradient_of(lambda x: (x[:, :2] * x[:, 2:]).sum())
-    assert kinds(check_bits(halves, x)).count("Fill") == 1
-    last = T(x.numpy().transpose(1, 2, 0)).transpose(2, 0, 1)
-    assert kinds(check_bits(step, last)).count("Fill") == 1
+    turned = T(x.numpy().transpose(1, 2, 0)).transpose(2, 0, 1)
+
+    def of_transposed(x: Tensor) -> Tensor:
+        t = x.transpose(2, 0, 1)
+        return (t[:2] * 2).sum() + F.exp(t[2:]).sum()
+
+    for fn in (
+        lambda x: (x[:, :2] * x[:, 2:]).sum(),
+        lambda x: (x[:, :, 0] * x[:, :, -1]).sum() + (x[..., 1:4] * 3).sum(),
+        of_transposed,
+    ):
+        for t in (x, turned):
+            names = kinds(check_bits(gradient_of(fn), t))
+            assert names.count("Concat") == 1
+            assert "Fill" not in names
+
+
+@pytest.mark.parametrize("split", ["index", "slice"])
+def test_attention_writes_the_gradients_of_its_parts_into_one(split: str) -> None:
+    """Queries, keys and values that are parts of one projection: no copy of their gradients."""
+    x, up = normal(2, 20, 192), normal(2, 20, 64, seed=1)
+
+    def step(x: Tensor) -> list[Tensor]:
+        x.grad = None
+        gm = GradManager().attach([x])
+        with gm:
+            if split == "index":
+                parts = x.reshape(2, 20, 3, 2, 32).transpose(2, 0, 3, 1, 4)
+                q, k, v = parts[0], parts[1], parts[2]
+            else:
+                heads = (x[:, :, i * 64 : (i + 1) * 64].reshape(2, 20, 2, 32) for i in range(3))
+                q, k, v = (t.transpose(0, 2, 1, 3) for t in heads)
+            y = scaled(q, k, v).transpose(0, 2, 1, 3).reshape(2, 20, 64)
+            gm.backward((y * up).sum())
+        return [y, x.grad]
+
+    want = step(x)
+    program = record(step, x).compile()
+    names = kinds(program.optimized().text())
+    assert names.count("Concat") == 1
+    assert not {"Fill", "SetSubtensor", "Copy"} & set(names)
+    for _ in range(3):
+        for got, w in zip(program(x), want, strict=True):
+            np.testing.assert_allclose(got.numpy(), w.numpy(), rtol=0, atol=1e-5)
 
 
 def test_parts_that_overlap_are_added() -> None:

@@ -6,7 +6,7 @@
 //   %6 = Elemwise(ADD)(%3, %5)
 //
 // Each such tensor is made of zeros of its own, which are written in place; shared ones would be
-// copied and kept.
+// copied and kept. Where the parts are all of it, they are joined instead, and no zeros written.
 #include <optional>
 #include <unordered_map>
 
@@ -58,9 +58,98 @@ class Joining {
       nodes.push_back(node);
     }
     graph_.nodes = std::move(nodes);
+    join_whole();
   }
 
  private:
+  // A write into zeros, or into what an earlier such write gives.
+  struct Write {
+    Part part;
+    ValueId value;
+    bool keeps_axis;
+  };
+
+  // Puts a Concat in the place of writes that are all of a tensor.
+  void join_whole() {
+    links_ = Links(graph_);
+    std::vector<Graph::Node> nodes;
+    for (const Graph::Node& node : graph_.nodes) {
+      if (!attrs_if<SetSubtensor>(node) || !join_writes(node, nodes)) nodes.push_back(node);
+    }
+    graph_.nodes = std::move(nodes);
+  }
+
+  bool join_writes(const Graph::Node& last, std::vector<Graph::Node>& nodes) {
+    std::vector<Write> writes;
+    const Graph::Node* node = &last;
+    while (const auto* op = attrs_if<SetSubtensor>(*node)) {
+      const Spec& whole = spec(node->in[0]);
+      const auto part = part_of(*op, whole.shape);
+      if (!part || node->in.size() != 2) return false;
+      const bool keeps_axis = op->step[0] != 0;
+      const Spec& value = spec(node->in[1]);
+      Shape shape = whole.shape;
+      shape[static_cast<int>(part->axis)] = part->end - part->begin;
+      if (!keeps_axis) shape.erase(static_cast<int>(part->axis));
+      if (value.shape != shape || value.dtype != whole.dtype) return false;
+      writes.push_back({*part, node->in[1], keeps_axis});
+      const std::size_t before = links_.maker[node->in[0]];
+      if (before == Links::kNone || links_.count(node->in[0]) != 1) return false;
+      node = &graph_.nodes[before];
+    }
+    // The axes of the tensor in memory.
+    const int ndim = spec(last.out[0]).ndim();
+    Dims pattern;
+    for (int i = 0; i < ndim; ++i) pattern.push_back(i);
+    if (const auto* turned = attrs_if<Dimshuffle>(*node)) {
+      pattern = turned->pattern;
+      node = &graph_.nodes[links_.maker[node->in[0]]];
+    }
+    const auto* fill = attrs_if<Fill>(*node);
+    if (!fill || fill->value != 0 || writes.size() < 2) return false;
+    const Spec memory = spec(node->out[0]);
+    const bool permutes = std::find(pattern.begin(), pattern.end(), -1) == pattern.end();
+    if (memory.ndim() != ndim || !permutes) return false;
+
+    std::sort(writes.begin(), writes.end(),
+              [](const Write& a, const Write& b) { return a.part.begin < b.part.begin; });
+    std::int64_t end = 0;
+    for (const Write& w : writes) {
+      if (w.part.axis != writes[0].part.axis || w.part.begin != end) return false;
+      end = w.part.end;
+    }
+    const auto axis = static_cast<int>(writes[0].part.axis);
+    if (end != spec(last.out[0]).shape[axis]) return false;
+
+    Graph::Node join;
+    const auto axis_in_memory = pattern[axis];
+    join.op = make_op(Concat{axis_in_memory});
+    for (const Write& w : writes) {
+      Dimshuffle turn;
+      turn.pattern = Dims::filled(ndim, 0);
+      for (int i = 0; i < ndim; ++i) {
+        const int left = w.keeps_axis || i < axis ? i : i == axis ? -1 : i - 1;
+        turn.pattern[static_cast<int>(pattern[i])] = left;
+      }
+      Shape shape = memory.shape;
+      shape[static_cast<int>(axis_in_memory)] = w.part.end - w.part.begin;
+      join.in.push_back(add_node(nodes, make_op(turn), {w.value}, Spec(memory.dtype, shape)));
+    }
+    Dimshuffle back;
+    back.pattern = pattern;
+    join.out.push_back(graph_.add_value(memory, false));
+    nodes.push_back(join);
+    nodes.push_back({make_op(back), {join.out[0]}, {last.out[0]}});
+    return true;
+  }
+
+  ValueId add_node(std::vector<Graph::Node>& nodes, OpRef op, SmallVector<ValueId, 4> in,
+                   const Spec& made) {
+    const ValueId id = graph_.add_value(made, false);
+    nodes.push_back({std::move(op), std::move(in), {id}});
+    return id;
+  }
+
   const Spec& spec(ValueId id) const { return graph_.values[id].spec; }
 
   bool is_zeros(ValueId id) const {
@@ -108,7 +197,7 @@ class Joining {
   }
 
   Graph& graph_;
-  const Links links_;
+  Links links_;
   std::unordered_map<ValueId, std::vector<Part>> parts_;  // of values that are 0 elsewhere
 };
 

@@ -16,6 +16,8 @@ namespace {
 constexpr double kMostCost = 0.10;
 // And of one value: times its own size.
 constexpr double kMostCostOfValue = 8;
+// A peak that is so much of what it was is low enough.
+constexpr double kLowPeak = 0.8;
 // Longer chains are not worth it, and looking for them takes time.
 constexpr std::size_t kLongestChain = 12;
 // Smaller buffers make no peak.
@@ -181,11 +183,15 @@ void recompute_cheap_values(Graph& graph) {
   for (const Graph::Node& node : graph.nodes) {
     budget += kMostCost * static_cast<double>(traffic(graph, node));
   }
+  double enough = 0;
   for (std::size_t most = graph.nodes.size(); most > 0; --most) {
     std::optional<Candidate> c;
     std::vector<ValueId> late;
     {
       const Search search(graph);
+      const auto peak = static_cast<double>(search.peak());
+      if (enough == 0) enough = kLowPeak * peak;
+      if (peak <= enough) return;
       c = search.best();
       if (!c) return;
       late = search.late(c->buffer, c->at);

@@ -33,11 +33,20 @@ bool is_dense_in(const View& v, const Dims& order) {
   return is_row_major(shape, strides);
 }
 
+// Whether the elements of v are those of `to`.
+bool is_at(const View& v, const MutView& to) {
+  if (v.data != to.data) return false;
+  for (int i = 0; i < v.ndim(); ++i) {
+    if (v.shape[i] != 1 && v.strides[i] != to.strides[i]) return false;
+  }
+  return true;
+}
+
 void concat_strided(Views in, const MutView& out, int axis) {
   MutView part = out;
   for (const View& v : in) {
     part.shape[axis] = v.shape[axis];
-    if (part.size() > 0) copy(v, part);
+    if (part.size() > 0 && !is_at(v, part)) copy(v, part);
     part.data =
         static_cast<char*>(part.data) + v.shape[axis] * out.strides[axis] * size_of(out.dtype);
   }

@@ -45,7 +45,8 @@ struct ScaledDotProductAttentionBackward {
   bool causal = false;
   double drop_prob = 0;
   static constexpr OpTraits traits{.name = "ScaledDotProductAttentionBackward",
-                                   .fuse = Fuse::contraction};
+                                   .fuse = Fuse::contraction,
+                                   .strided_outputs = true};
   static constexpr auto fields =
       field_list(field("scale", &ScaledDotProductAttentionBackward::scale),
                  field("causal", &ScaledDotProductAttentionBackward::causal),
