@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -396,6 +397,22 @@ def test_units_in_the_last_place(name: str) -> None:
     np.testing.assert_array_equal(got[~finite], rounded[~finite])
     unit = np.exp2(np.maximum(np.frexp(want[finite])[1] - 24, -149).astype(float))
     assert np.max(np.abs(got[finite] - want[finite]) / unit) <= LIMITS[name]
+
+
+def test_what_fast_gelu_is_off_by() -> None:
+    x = np.arange(12345, 2**32, 65537, dtype=np.uint32).view(np.float32)
+    x = x[np.abs(x) < 1e30]
+    exact = x.astype(np.float64)
+    below = np.array([math.erfc(-v / math.sqrt(2)) / 2 for v in exact])
+    got = apply(builtin.Elemwise(mode="FAST_GELU"), mge.tensor(x))[0].numpy()
+    assert (np.abs(got - exact * below) <= 2**-22.5 * np.abs(exact) + 1e-45).all()
+    slope = below + exact * np.exp(-np.minimum(exact**2, 1e3) / 2) / math.sqrt(2 * math.pi)
+    one = mge.tensor(np.ones_like(x))
+    got = apply(builtin.Elemwise(mode="FAST_GELU_GRAD"), mge.tensor(x), one)[0].numpy()
+    assert np.abs(got - slope).max() <= 2**-21.9
+    special = np.float32([np.inf, -np.inf, np.nan, -0.0])
+    got = apply(builtin.Elemwise(mode="FAST_GELU"), mge.tensor(special))[0].numpy()
+    np.testing.assert_array_equal(got, np.float32([np.inf, 0, np.nan, -0.0]))
 
 
 @outer_run

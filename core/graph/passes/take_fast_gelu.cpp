@@ -1,7 +1,7 @@
-// GELU of what a layer computes, and its slope, come from a polynomial. It is exact to 2^-24 of the
-// operand, as the usual formula with 1 + erf is: less than the layer's own sums lose to rounding,
-// but for numbers in the lower tail, which the layer that follows adds to others of the size of 1.
-// The digits of that tail, which GELU keeps everywhere else, take three times as long.
+// GELU of what a layer computes, and its slope, come from a polynomial. It is exact to 2^-22 of the
+// operand, as the usual formula with 1 + erf is (0010): less than the layer's own sums lose to
+// rounding, but for numbers in the lower tail, which the layer that follows adds to others of the
+// size of 1. The digits of that tail, which GELU keeps everywhere else, take three times as long.
 #include "core/graph/pass.h"
 #include "core/graph/passes/links.h"
 #include "core/ops/elementwise/elementwise.h"
