@@ -27,20 +27,28 @@ struct TileEnds {
   std::int64_t ahead_step = 0;  // the depth
 };
 
-// C[0:Rows, 0:Cols * lanes] = (or +=) the product of `depth` columns of A and rows of B. Three rows
-// of A share a base pointer, so that all addresses fit in the registers.
-template <class T, int Rows, int Cols>
+template <class V, class T>
+[[gnu::always_inline]] inline V load_as(const T* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+
+// C[0:Rows, 0:Cols * lanes] = (or +=) the product of `depth` columns of A and rows of B, in vectors
+// of type V. Three rows of A share a base pointer, so that all addresses fit in the registers.
+template <class T, int Rows, int Cols, class V = Vec<T>>
 [[gnu::noinline]] void tile(std::int64_t depth, const T* a, std::int64_t a_row, std::int64_t a_col,
                             const T* b, std::int64_t b_row, T* c, std::int64_t c_row,
                             const TileEnds<T>& ends) {
-  Vec<T> acc[Rows][Cols];
+  constexpr int kWidth = sizeof(V) / sizeof(T);
+  V acc[Rows][Cols];
 #pragma GCC unroll 12
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < Cols; ++j) {
-      acc[i][j] = ends.bias ? load(ends.bias + j * kLanes<T>) : Vec<T>{};
+      acc[i][j] = ends.bias ? load_as<V>(ends.bias + j * kWidth) : V{};
       // C comes from afar: the loop has the time to wait for it.
-      __builtin_prefetch(c + i * c_row + j * kLanes<T>, 1);
+      __builtin_prefetch(c + i * c_row + j * kWidth, 1);
     }
   }
   constexpr int kBases = (Rows + 2) / 3;
@@ -49,15 +57,15 @@ template <class T, int Rows, int Cols>
   const T* ahead = ends.ahead ? ends.ahead : b;
   const std::int64_t ahead_step = ends.ahead_step;
   for (std::int64_t p = 0; p < depth; ++p) {
-    Vec<T> bv[Cols];
+    V bv[Cols];
 #pragma GCC unroll 4
-    for (int j = 0; j < Cols; ++j) bv[j] = load(b + j * kLanes<T>);
+    for (int j = 0; j < Cols; ++j) bv[j] = load_as<V>(b + j * kWidth);
     __builtin_prefetch(ahead);
     ahead += ahead_step;
 #pragma GCC unroll 12
     for (int i = 0; i < Rows; ++i) {
       // A broadcast: less 0, which changes nothing, where more 0 would change the sign of -0.
-      const Vec<T> av = base[i / 3][i % 3 * a_row] - Vec<T>{};
+      const V av = base[i / 3][i % 3 * a_row] - V{};
 #pragma GCC unroll 4
       for (int j = 0; j < Cols; ++j) acc[i][j] += av * bv[j];
     }
@@ -70,8 +78,9 @@ template <class T, int Rows, int Cols>
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < Cols; ++j) {
-      T* to = c + i * c_row + j * kLanes<T>;
-      store(to, accumulate ? load(to) + acc[i][j] : acc[i][j]);
+      T* to = c + i * c_row + j * kWidth;
+      const V sum = accumulate ? load_as<V>(to) + acc[i][j] : acc[i][j];
+      __builtin_memcpy(to, &sum, sizeof sum);
     }
   }
 }
@@ -90,6 +99,24 @@ constexpr Tile<T> tiles[kMaxRows][2] = {
     {tile<T, 7, 1>, tile<T, 7, 2>},   {tile<T, 8, 1>, tile<T, 8, 2>},
     {tile<T, 9, 1>, tile<T, 9, 2>},   {tile<T, 10, 1>, tile<T, 10, 2>},
     {tile<T, 11, 1>, tile<T, 11, 2>}, {tile<T, 12, 1>, tile<T, 12, 2>},
+#endif
+};
+
+template <class T>
+struct HalfVecOf {
+  typedef T type [[gnu::vector_size(kBytes / 2)]];
+};
+template <class T, int Rows>
+constexpr Tile<T> narrow_tile = tile<T, Rows, 1, typename HalfVecOf<T>::type>;
+
+// narrow_tiles<T>[rows - 1]: half a vector wide.
+template <class T>
+constexpr Tile<T> narrow_tiles[kMaxRows] = {
+    narrow_tile<T, 1>,  narrow_tile<T, 2>,  narrow_tile<T, 3>,
+    narrow_tile<T, 4>,  narrow_tile<T, 5>,  narrow_tile<T, 6>,
+#if defined(__AVX512F__)
+    narrow_tile<T, 7>,  narrow_tile<T, 8>,  narrow_tile<T, 9>,
+    narrow_tile<T, 10>, narrow_tile<T, 11>, narrow_tile<T, 12>,
 #endif
 };
 

@@ -65,7 +65,7 @@ template <class C>
 [[gnu::always_inline]] inline Vec<float> exp2(Vec<float> x) {
 #if defined(__AVX512F__)
   const __mmask16 seen = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-126.5f), _CMP_NLT_UQ);
-  const Vec<float> whole = _mm512_maskz_roundscale_ps(seen, x, _MM_FROUND_TO_NEAREST_INT);
+  const Vec<float> whole = _mm512_maskz_roundscale_ps(0xffff, x, _MM_FROUND_TO_NEAREST_INT);
 #else
   x = greater<float>(Vec<float>{} - 127.0f, x);
   constexpr float magic = 12582912.0f;  // 1.5 * 2^23
@@ -282,10 +282,10 @@ template <class C, int kHalf = 1>
   if constexpr (2 * kHalf < kLanes<C>) transpose<C, 2 * kHalf>(rows);
 }
 
-// to[p * to_step + i] = from[i * from_step + p] for i < kLanes, p < cols; 0 for i >= count. Whole
-// vectors are read.
+// to[p * to_step + i] = from[i * from_step + p] * factor for i < kLanes, p < cols; 0 for i >=
+// count. Whole vectors are read.
 template <class C>
-void transpose_rows(const C* from, int64_t from_step, int64_t count, int64_t cols, C* to,
+void transpose_rows(const C* from, int64_t from_step, int64_t count, int64_t cols, C factor, C* to,
                     int64_t to_step) {
   for (int64_t p = 0; p < cols; p += kLanes<C>) {
     Vec<C> rows[kLanes<C>];
@@ -296,14 +296,16 @@ void transpose_rows(const C* from, int64_t from_step, int64_t count, int64_t col
     transpose<C>(rows);
 #pragma GCC unroll 16
     for (int i = 0; i < kLanes<C>; ++i) {
-      if (p + i < cols) store(to + (p + i) * to_step, rows[i]);
+      if (p + i < cols) store(to + (p + i) * to_step, rows[i] * factor);
     }
   }
 }
 
-// The transpose in panels of kTileCols rows: to[panel][column][row], 0 beyond the last row.
+// The transpose times `factor` in panels of kTileCols rows: to[panel][column][row], 0 beyond the
+// last row.
 template <class T, class C>
-void pack_panels(const HeadOf<const T>& from, int64_t rows, int64_t cols, C* to, C* buffer) {
+void pack_panels(const HeadOf<const T>& from, int64_t rows, int64_t cols, C factor, C* to,
+                 C* buffer) {
   constexpr int64_t kWidth = kTileCols<C>;
   for (int64_t i = 0; i < rows; i += kWidth, to += cols * kWidth) {
     const int64_t count = least(kWidth, rows - i);
@@ -313,6 +315,7 @@ void pack_panels(const HeadOf<const T>& from, int64_t rows, int64_t cols, C* to,
       if (from.col != 1) {
         pack(to, kWidth, from.data + i * from.row, from.row, from.col, static_cast<int>(count),
              cols);
+        scale_row(to, cols * kWidth, factor);
         continue;
       }
       if (cols == step) {
@@ -326,16 +329,18 @@ void pack_panels(const HeadOf<const T>& from, int64_t rows, int64_t cols, C* to,
       }
     }
     for (int64_t r = 0; r < kWidth; r += kLanes<C>) {
-      transpose_rows(source + r * step, step, count - r, cols, to + r, kWidth);
+      transpose_rows(source + r * step, step, count - r, cols, factor, to + r, kWidth);
     }
   }
 }
 
+// Rows that were summed up in a buffer.
 template <class T, class C>
-void write_rows(C* from, int64_t width, int64_t begin, int64_t end, int64_t cols, C factor,
+void write_rows(const HeadOf<C>& from, const C* buffer, int64_t begin, int64_t end, int64_t cols,
                 const HeadOf<T>& to) {
+  if (from.data != buffer) return;
   for (int64_t i = begin; i < end; ++i) {
-    write_row(from + i * width, cols, factor, to.data + i * to.row, to.col);
+    write_row(from.data + i * from.row, cols, C(1), to.data + i * to.row, to.col);
   }
 }
 
@@ -361,18 +366,25 @@ template <class C>
 void multiply(int64_t rows, int64_t cols, int64_t depth, const C* a, int64_t a_row, int64_t a_col,
               const C* b, int64_t b_row, int64_t b_panel, C* c, int64_t c_row, Ends ends,
               Ahead& ahead) {
+  constexpr int64_t kHalf = kLanes<C> / 2;
   const int64_t count = (rows + kMaxRows - 1) / kMaxRows;
   for (int64_t j = 0; j < cols; j += kTileCols<C>, b += b_panel) {
-    const int vectors = cols - j > kLanes<C> ? 2 : 1;
+    const int64_t left = least(cols - j, kTileCols<C>);
     const TileEnds<C> tile_ends{.accumulate = ends == Ends::accumulate,
-                                .bias = ends == Ends::hide && cols - j < vectors * kLanes<C>
-                                            ? last_panel<C>.bias + kTileCols<C> - (cols - j)
+                                .bias = ends == Ends::hide && left % kLanes<C> != 0
+                                            ? last_panel<C>.bias + kTileCols<C> - left
                                             : nullptr};
     for (int64_t t = 0; t < count; ++t) {
       const int64_t i = rows * t / count, height = rows * (t + 1) / count - i;
       ahead.fetch();
-      tiles<C>[height - 1][vectors - 1](depth, a + i* a_row, a_row, a_col, b, b_row,
-                                        c + i* c_row + j, c_row, tile_ends);
+      const Tile<C> tile = left <= kHalf ? narrow_tiles<C>[height - 1]
+                                         : tiles<C>[height - 1][left > kLanes<C> ? 1 : 0];
+      tile(depth, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row + j, c_row, tile_ends);
+    }
+    if (left <= kHalf && ends == Ends::hide) {
+      for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t l = kHalf; l < kLanes<C>; ++l) c[i * c_row + j + l] = kHidden<C>;
+      }
     }
   }
 }
@@ -485,8 +497,8 @@ int64_t score_step(const Attention& at) {
 // Blocks of queries, of about one size: whole groups of kMaxRows, but for the last.
 struct QueryBlocks {
   int64_t queries, size;
-  explicit QueryBlocks(int64_t n) : queries(n) {
-    const int64_t blocks = most(1, (n + kQueryBlock - 1) / kQueryBlock);
+  QueryBlocks(int64_t n, int64_t largest) : queries(n) {
+    const int64_t blocks = most(1, (n + largest - 1) / largest);
     size = most(kMaxRows, up((n + blocks - 1) / blocks, kMaxRows));
   }
   int64_t count() const { return (queries + size - 1) / size; }
@@ -661,7 +673,9 @@ void forward_block(const Attention& at, int64_t head, int64_t i0, int64_t rows,
   }
   for (int64_t j0 = 0; j0 == 0 || j0 < keys; j0 += kKeyBlock) {
     each_strip(rows, [&](int64_t i, int64_t n) {
-      const TileRange r{image, h, i0 + i, n, j0, least(kKeyBlock, keys - j0)};
+      const int64_t seen = visible(at, i0 + i + n);
+      if (j0 > 0 && j0 >= seen) return;
+      const TileRange r{image, h, i0 + i, n, j0, least(kKeyBlock, seen - j0)};
       C* out = b.out + i * width;
       pack_rows(head_of<T>(at.q, image, h), r.i0, r.i0 + n, at.depth, C(at.scale * kLog2E), b.q,
                 at.depth);
@@ -671,7 +685,7 @@ void forward_block(const Attention& at, int64_t head, int64_t i0, int64_t rows,
       online_softmax(at, r, out, b.maximum + i, b.sum + i, b);
       multiply<C>(n, width, r.cols, b.scores, step, 1, b.values + j0 * width, width, kTileCols<C>,
                   out, width, j0 > 0 ? Ends::accumulate : Ends::plain, b.ahead);
-      if (j0 + kKeyBlock >= keys) {
+      if (j0 + kKeyBlock >= seen) {
         write_strip<T>(at, head, r.i0, n, out, b.maximum + i, b.sum + i, y, lse);
       }
     });
@@ -681,7 +695,7 @@ void forward_block(const Attention& at, int64_t head, int64_t i0, int64_t rows,
 template <class T>
 void forward(const Attention& at, const AttentionOutput& y, ComputeType<T>* lse) {
   using C = ComputeType<T>;
-  const QueryBlocks blocks(at.queries);
+  const QueryBlocks blocks(at.queries, kQueryBlock);
   const int64_t heads = at.images * at.heads;
   const Team<ForwardBuffers<C>> buffers(at);
   const auto cost = [&](int64_t b) {
@@ -694,7 +708,7 @@ void forward(const Attention& at, const AttentionOutput& y, ComputeType<T>* lse)
     if (b.head != head) {
       b.head = head;
       const int64_t image = head / at.heads, h = head % at.heads;
-      pack_panels(head_of<T>(at.k, image, h), at.keys, at.depth, b.keys, b.row);
+      pack_panels(head_of<T>(at.k, image, h), at.keys, at.depth, C(1), b.keys, b.row);
       pack_rows(head_of<T>(at.v, image, h), 0, at.keys, at.width, C(1), b.values,
                 padded<C>(at.width));
     }
@@ -719,14 +733,22 @@ struct BackwardOperands {
   AttentionOutput dq, dk, dv;
 };
 
+// Gradients of keys are summed over a block at a time: the fewer blocks, the less is read again.
+// But a tile on the diagonal of a causal mask is computed as a whole, and should be small.
+int64_t largest_backward_block(const Attention& at) {
+  if (at.causal) return kQueryBlock;
+  return most(kMaxRows, least(2 * kQueryBlock + kMaxRows, up(at.queries, kMaxRows)));
+}
+
 // Memory of one thread: a head, packed, and its gradients.
 template <class C>
 struct BackwardBuffers {
   int64_t head = -1;
   Ahead ahead;
-  C *keys, *values;             // panels
-  C *k, *q, *dy;                // rows
-  C *dq, *dk, *dv;              // rows, as wide
+  C *keys, *values;  // panels
+  C *k, *q, *dy;     // rows
+  C *dq_buffer, *dk_buffer, *dv_buffer;
+  HeadOf<C> dq, dk, dv;
   C *shift, *delta;             // -lse in units of log 2, and sum(dy * y), of each query
   C *scores, *gradients, *row;  // of a tile
 
@@ -737,7 +759,8 @@ struct BackwardBuffers {
     const int64_t depth = padded<C>(at.depth), width = padded<C>(at.width);
     const int64_t numbers = up(at.keys, kTileCols<C>) * (at.depth + at.width) +
                             at.keys * (2 * depth + width) + at.queries * (2 * depth + width + 2) +
-                            2 * kQueryBlock * score_step<C>(at) + rows_buffer(at) + kTileCols<C>;
+                            2 * largest_backward_block(at) * score_step<C>(at) + rows_buffer(at) +
+                            kTileCols<C>;
     return kOverhead + up(numbers * static_cast<int64_t>(sizeof(C)), 64);
   }
   static BackwardBuffers* make(const Attention& at, char* memory) {
@@ -747,13 +770,13 @@ struct BackwardBuffers {
     b->keys = take(up(at.keys, kTileCols<C>) * at.depth);
     b->values = take(up(at.keys, kTileCols<C>) * at.width);
     b->k = take(at.keys * depth);
-    b->dk = take(at.keys * depth);
-    b->dv = take(at.keys * width);
+    b->dk_buffer = take(at.keys * depth);
+    b->dv_buffer = take(at.keys * width);
     b->q = take(at.queries * depth);
-    b->dq = take(at.queries * depth);
+    b->dq_buffer = take(at.queries * depth);
     b->dy = take(at.queries * width);
-    b->scores = take(kQueryBlock * score_step<C>(at));
-    b->gradients = take(kQueryBlock * score_step<C>(at));
+    b->scores = take(largest_backward_block(at) * score_step<C>(at));
+    b->gradients = take(largest_backward_block(at) * score_step<C>(at));
     b->shift = take(at.queries);
     b->delta = take(at.queries);
     b->row = take(rows_buffer(at));
@@ -761,29 +784,38 @@ struct BackwardBuffers {
   }
 };
 
+// Where a gradient is summed up: where it belongs, if whole vectors can be written there.
+template <class T, class C>
+HeadOf<C> gradient_rows(const HeadOf<T>& to, int64_t cols, C* buffer) {
+  if constexpr (std::is_same_v<T, C>) {
+    if (to.col == 1 && cols == padded<C>(cols)) return to;
+  }
+  return {buffer, padded<C>(cols), 1};
+}
+
 template <class T, class C>
 void pack_head(const Attention& at, const BackwardOperands& o, int64_t head,
                BackwardBuffers<C>& b) {
   b.head = head;
   const int64_t image = head / at.heads, h = head % at.heads;
   const int64_t depth = padded<C>(at.depth), width = padded<C>(at.width);
-  pack_panels(head_of<T>(at.k, image, h), at.keys, at.depth, b.keys, b.row);
-  pack_panels(head_of<T>(at.v, image, h), at.keys, at.width, b.values, b.row);
+  // What is multiplied with the panels comes out as it is needed: scores in units of log 2, and
+  // gradients of scores with the scale that the gradients of queries and keys want.
+  const C scale = C(at.scale);
+  pack_panels(head_of<T>(at.k, image, h), at.keys, at.depth, C(at.scale * kLog2E), b.keys, b.row);
+  pack_panels(head_of<T>(at.v, image, h), at.keys, at.width, scale, b.values, b.row);
   pack_rows(head_of<T>(at.k, image, h), 0, at.keys, at.depth, C(1), b.k, depth);
-  pack_rows(head_of<T>(at.q, image, h), 0, at.queries, at.depth, C(at.scale * kLog2E), b.q, depth);
+  pack_rows(head_of<T>(at.q, image, h), 0, at.queries, at.depth, C(1), b.q, depth);
   pack_rows(head_of<T>(o.dy, image, h), 0, at.queries, at.width, C(1), b.dy, width);
   const HeadOf<const T> y = head_of<T>(o.y, image, h);
   const C* lse = static_cast<const C*>(o.lse) + head * at.queries;
   for (int64_t i = 0; i < at.queries; ++i) {
-    b.delta[i] = dot_row(whole_row(y, i, at.width, b.row), b.dy + i * width, width);
+    b.delta[i] = scale * dot_row(whole_row(y, i, at.width, b.row), b.dy + i * width, width);
     b.shift[i] = lse[i] == kHidden<C> ? kHidden<C> : static_cast<C>(-lse[i] * kLog2E);
   }
-  const auto clear = [](C* p, int64_t n) {
-    std::memset(p, 0, static_cast<std::size_t>(n) * sizeof(C));
-  };
-  clear(b.dq, at.queries * depth);
-  clear(b.dk, at.keys * depth);
-  clear(b.dv, at.keys * width);
+  b.dq = gradient_rows(head_of<T>(o.dq, image, h), at.depth, b.dq_buffer);
+  b.dk = gradient_rows(head_of<T>(o.dk, image, h), at.depth, b.dk_buffer);
+  b.dv = gradient_rows(head_of<T>(o.dv, image, h), at.width, b.dv_buffer);
 }
 
 struct Wanted {
@@ -819,17 +851,23 @@ void backward_tile(const Attention& at, const TileRange& r, Wanted wanted, Backw
   const int64_t i0 = r.i0, j0 = r.j0;
   each_strip(r.rows, [&](int64_t i, int64_t n) {
     C *s = b.scores + i * step, *g = b.gradients + i * step;
-    strip_gradients(at, {r.image, r.head, i0 + i, n, j0, r.cols}, b, s, g);
+    const int64_t cols = most(0, least(r.cols, visible(at, i0 + i + n) - j0));
+    strip_gradients(at, {r.image, r.head, i0 + i, n, j0, cols}, b, s, g);
+    for (int64_t row = 0; row < n; ++row) {
+      for (int64_t j = cols; j < r.cols; ++j) s[row * step + j] = g[row * step + j] = 0;
+    }
     if (wanted.queries) {
-      multiply<C>(n, depth, r.cols, g, step, 1, b.k + j0 * depth, depth, kTileCols<C>,
-                  b.dq + (i0 + i) * depth, depth, Ends::accumulate, b.ahead);
+      multiply<C>(n, depth, cols, g, step, 1, b.k + j0 * depth, depth, kTileCols<C>,
+                  b.dq.data + (i0 + i) * b.dq.row, b.dq.row,
+                  j0 > 0 ? Ends::accumulate : Ends::plain, b.ahead);
     }
   });
   if (wanted.keys) {
+    const Ends ends = i0 > 0 || at.causal ? Ends::accumulate : Ends::plain;
     multiply<C>(r.cols, width, r.rows, b.scores, 1, step, b.dy + i0 * width, width, kTileCols<C>,
-                b.dv + j0 * width, width, Ends::accumulate, b.ahead);
+                b.dv.data + j0 * b.dv.row, b.dv.row, ends, b.ahead);
     multiply<C>(r.cols, depth, r.rows, b.gradients, 1, step, b.q + i0 * depth, depth, kTileCols<C>,
-                b.dk + j0 * depth, depth, Ends::accumulate, b.ahead);
+                b.dk.data + j0 * b.dk.row, b.dk.row, ends, b.ahead);
   }
 }
 
@@ -857,16 +895,30 @@ struct Backward {
     if (b.head != head) pack_head<T, C>(at, o, head, b);
     return b;
   }
-  void write_queries(int64_t head, int64_t begin, int64_t end, BackwardBuffers<C>& b) const {
-    write_rows(b.dq, padded<C>(at.depth), begin, end, at.depth, C(at.scale),
+  // The first tile of a row of gradients writes, those that follow add. Rows that no tile comes to
+  // are 0, and all rows of keys where queries see some of them.
+  void clear(const HeadOf<C>& to, int64_t begin, int64_t end, int64_t cols) const {
+    for (int64_t i = begin; i < end; ++i) {
+      std::memset(to.data + i * to.row, 0, static_cast<std::size_t>(padded<C>(cols)) * sizeof(C));
+    }
+  }
+  void begin_queries(int64_t begin, int64_t end, BackwardBuffers<C>& b) const {
+    if (at.keys == 0) clear(b.dq, begin, end, at.depth);
+  }
+  void begin_keys(int64_t begin, int64_t end, BackwardBuffers<C>& b) const {
+    if (!at.causal && at.queries > 0) return;
+    clear(b.dk, begin, end, at.depth);
+    clear(b.dv, begin, end, at.width);
+  }
+  void end_queries(int64_t head, int64_t begin, int64_t end, BackwardBuffers<C>& b) const {
+    write_rows(b.dq, b.dq_buffer, begin, end, at.depth,
                head_of<T>(o.dq, head / at.heads, head % at.heads));
   }
-  void write_keys(int64_t head, int64_t begin, int64_t end, BackwardBuffers<C>& b) const {
-    const int64_t image = head / at.heads, h = head % at.heads;
-    // The packed queries carry scale / log 2.
-    write_rows(b.dk, padded<C>(at.depth), begin, end, at.depth, C(kLn2),
-               head_of<T>(o.dk, image, h));
-    write_rows(b.dv, padded<C>(at.width), begin, end, at.width, C(1), head_of<T>(o.dv, image, h));
+  void end_keys(int64_t head, int64_t begin, int64_t end, BackwardBuffers<C>& b) const {
+    write_rows(b.dk, b.dk_buffer, begin, end, at.depth,
+               head_of<T>(o.dk, head / at.heads, head % at.heads));
+    write_rows(b.dv, b.dv_buffer, begin, end, at.width,
+               head_of<T>(o.dv, head / at.heads, head % at.heads));
   }
 
   void fetch_ahead(int64_t head, Ahead& ahead) const {
@@ -898,12 +950,14 @@ struct Backward {
                [&](int64_t head, int64_t, int thread) {
                  BackwardBuffers<C>& b = open(head, thread);
                  fetch_ahead(head, b.ahead);
+                 begin_queries(0, at.queries, b);
+                 begin_keys(0, at.keys, b);
                  for (int64_t q = 0; q < blocks.count(); ++q) {
                    backward_strip(at, head, blocks.begin(q), blocks.rows(q), 0, at.keys,
                                   {true, true}, b);
                  }
-                 write_queries(head, 0, at.queries, b);
-                 write_keys(head, 0, at.keys, b);
+                 end_queries(head, 0, at.queries, b);
+                 end_keys(head, 0, at.keys, b);
                });
   }
 
@@ -917,8 +971,9 @@ struct Backward {
                [&](int64_t head, int64_t q, int thread) {
                  BackwardBuffers<C>& b = open(head, thread);
                  const int64_t i0 = blocks.begin(q), rows = blocks.rows(q);
+                 begin_queries(i0, i0 + rows, b);
                  backward_strip(at, head, i0, rows, 0, at.keys, {true, false}, b);
-                 write_queries(head, i0, i0 + rows, b);
+                 end_queries(head, i0, i0 + rows, b);
                });
     const int64_t key_blocks = (at.keys + kKeyBlock - 1) / kKeyBlock;
     const auto key_cost = [&](int64_t b) {
@@ -928,10 +983,11 @@ struct Backward {
         heads, key_blocks, tile_work(4), key_cost, [&](int64_t head, int64_t block, int thread) {
           BackwardBuffers<C>& b = open(head, thread);
           const int64_t j0 = block * kKeyBlock, j1 = least(at.keys, j0 + kKeyBlock);
+          begin_keys(j0, j1, b);
           for (int64_t q = 0; q < blocks.count(); ++q) {
             backward_strip(at, head, blocks.begin(q), blocks.rows(q), j0, j1, {false, true}, b);
           }
-          write_keys(head, j0, j1, b);
+          end_keys(head, j0, j1, b);
         });
   }
 };
@@ -942,7 +998,7 @@ void backward(const Attention& at, const BackwardOperands& o) {
   const int64_t heads = at.images * at.heads;
   const Team<BackwardBuffers<C>> buffers(at);
   const int threads = buffers.size();
-  const Backward<T> run{at, o, QueryBlocks(at.queries), buffers};
+  const Backward<T> run{at, o, QueryBlocks(at.queries, largest_backward_block(at)), buffers};
   // Where the threads' shares of whole heads differ much, parts of heads are shared out, although
   // that takes 7 products instead of 5.
   const int64_t rounds = (heads + threads - 1) / threads;
