@@ -55,10 +55,13 @@ bool same_ops(const Graph& a, const Graph& b) {
 
 }  // namespace
 
-SpecializingProgram::SpecializingProgram(Graph graph)
+SpecializingProgram::SpecializingProgram(Graph graph, const std::vector<Seen>& recorded)
     : graph_(std::move(graph)), general_(graph_), captured_(captured_inputs(graph_)) {
   last_.resize(captured_.size());
   same_.resize(captured_.size());
+  if (recorded.empty()) return;
+  for (std::size_t i = 0; i < captured_.size(); ++i) last_[i] = recorded[captured_[i]];
+  calls_ = 1;
 }
 
 std::vector<Value> SpecializingProgram::run(std::vector<Value>& env, Profile* profile) const {

@@ -15,7 +15,17 @@ namespace mge {
 
 class SpecializingProgram {
  public:
-  explicit SpecializingProgram(Graph graph);
+  // What is remembered of a value without holding it: which it was, or the bits of a number.
+  struct Seen {
+    const ValueImpl* value = nullptr;
+    std::uint64_t number = 0;
+    friend bool operator==(const Seen&, const Seen&) = default;
+  };
+  static Seen seen(const Value& v);
+
+  // `recorded` is what the captured values were in the call that the graph records, by id; empty if
+  // that is not known.
+  explicit SpecializingProgram(Graph graph, const std::vector<Seen>& recorded = {});
 
   // As Program::run.
   std::vector<Value> run(std::vector<Value>& env, Profile* profile = nullptr) const;
@@ -32,14 +42,6 @@ class SpecializingProgram {
     std::vector<Value> values;  // of these ids
     Program program;
   };
-
-  // What is remembered of a value without holding it: which it was, or the bits of a number.
-  struct Seen {
-    const ValueImpl* value = nullptr;
-    std::uint64_t number = 0;
-    friend bool operator==(const Seen&, const Seen&) = default;
-  };
-  static Seen seen(const Value& v);
 
   std::shared_ptr<const Special> special_for(const std::vector<Value>& env) const;
   std::shared_ptr<const Special> specialize(const std::vector<Value>& env) const;

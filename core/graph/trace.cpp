@@ -139,8 +139,12 @@ std::shared_ptr<const TracedFunction::Stretch> TracedFunction::stretch(Way& way,
   for (ValueId id = 0; id < to.size(); ++id) {
     if (to[id] != kNoValue) ids[to[id]] = id;
   }
-  const auto made =
-      std::make_shared<const Stretch>(begin, end, std::move(live), std::move(ids), std::move(part));
+  std::vector<SpecializingProgram::Seen> seen(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < way.seen.size()) seen[i] = way.seen[ids[i]];
+  }
+  const auto made = std::make_shared<const Stretch>(begin, end, std::move(live), std::move(ids),
+                                                    std::move(part), seen);
   use(way.stretches, made, most);
   return made;
 }
@@ -239,6 +243,10 @@ ValueId TraceSession::bind_new(const Value& v) {
   recorded_->graph.values[id].captured =
       std::find(arguments_.begin(), arguments_.end(), v.impl()) == arguments_.end();
   v.impl()->trace = {serial_, id};
+  if (recorded_->graph.values[id].captured) {
+    recorded_->seen.resize(id + 1);
+    recorded_->seen[id] = SpecializingProgram::seen(v);
+  }
   if (keep_externals_) {
     externals_.resize(id + 1);
     externals_[id] = v;
@@ -336,6 +344,7 @@ void TraceSession::leave_the_record() {
   mode_ = Mode::record;
   recorded_ = std::make_shared<TracedFunction::Way>();
   recorded_->graph = way_->graph.prefix(next_);
+  recorded_->seen = way_->seen;
 }
 
 Values TraceSession::replay(const OpRef& op, Values& inputs) {

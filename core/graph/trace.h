@@ -60,15 +60,17 @@ class TracedFunction {
     std::vector<ValueId> ids;  // by id in the program, the one in the way
     SpecializingProgram program;
     Stretch(std::size_t from, std::size_t to, std::vector<ValueId> wanted,
-            std::vector<ValueId> in_way, Graph part)
+            std::vector<ValueId> in_way, Graph part,
+            const std::vector<SpecializingProgram::Seen>& seen)
         : begin(from),
           end(to),
           live(std::move(wanted)),
           ids(std::move(in_way)),
-          program(std::move(part)) {}
+          program(std::move(part), seen) {}
   };
   struct Way {
     Graph graph;
+    std::vector<SpecializingProgram::Seen> seen;  // of values from outside, as they were recorded
     std::vector<std::shared_ptr<const Stretch>> stretches;  // that ran, the last one first
   };
   // The last one that was taken comes first.

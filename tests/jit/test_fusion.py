@@ -576,15 +576,27 @@ def test_a_mask_that_wants_its_gradient() -> None:
 
 def test_a_scale_that_stays_the_same_becomes_a_part_of_attention() -> None:
     q, k, v = normal(2, 3, 40, 64), normal(2, 3, 40, 64, seed=1), normal(2, 3, 40, 64, seed=2)
-    scale = [T(np.float32(0.125))]
-    step = trace(
-        lambda q, k, v: F.matmul(F.softmax(F.matmul(q, k.transpose(0, 1, 3, 2)) * scale[0]), v)
-    )
-    for value in (0.125, 0.25):
-        scale[0][...] = value
-        want = F.matmul(F.softmax(F.matmul(q, k.transpose(0, 1, 3, 2)) * value), v).numpy()
-        for _ in range(6):
-            np.testing.assert_allclose(step(q, k, v).numpy(), want, rtol=0, atol=1e-5)
+    scale = 0.125
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scores = F.matmul(q, k.transpose(0, 1, 3, 2)) * scale
+        return F.matmul(F.softmax(scores, axis=-1), v)
+
+    step = trace(attend, symbolic=True, profiling=True)
+
+    def ops() -> set[str]:
+        np.testing.assert_allclose(
+            step(q, k, v).numpy(), attend(q, k, v).numpy(), rtol=0, atol=1e-5
+        )
+        return {op["type"] for op in step.get_profile()["graph_exec"]["operator"].values()}
+
+    ops()
+    assert "Elemwise" not in ops()  # the second call
+    scale = 0.25
+    assert "Elemwise" in ops()
+    for _ in range(6):
+        last = ops()
+    assert "Elemwise" not in last
 
 
 # ---- GELU of layers ------------------------------------------------------------------------------
