@@ -221,17 +221,19 @@ const C* whole_row(const HeadOf<const T>& from, int64_t i, int64_t cols, C* buff
   return buffer;
 }
 
-// Rows that are wanted soon. Products bring a few of them into the second cache before each of
-// their tiles: all at once would fill the queue of misses, and what is wanted now would wait.
+// Heads of operands that are wanted soon, the last added first. Products bring a few of their rows
+// into the second cache before each of their tiles: all at once would fill the queue of misses, and
+// what is wanted now would wait.
 class Ahead {
  public:
   void clear() { count_ = 0; }
-  template <class T>
-  void add(const HeadOf<T>& rows, int64_t count, int64_t cols) {
-    if (rows.col != 1 || count == 0) return;
-    constexpr auto size = static_cast<int64_t>(sizeof(T));
-    list_[count_++] = {reinterpret_cast<const char*>(rows.data), rows.row * size, cols * size,
-                       count};
+  template <class Operand>
+  void add(const Attention& at, const Operand& t, int64_t head, int64_t rows, int64_t cols) {
+    if (t.col != 1 || rows == 0 || head >= at.images * at.heads) return;
+    const int64_t first = head / at.heads * t.image + head % at.heads * t.head;
+    const int64_t size = size_of(at.dtype);
+    list_[count_++] = {static_cast<const char*>(t.data) + first * size, t.row * size, cols * size,
+                       rows};
   }
   void fetch() {
     for (int row = 0; row < kRows && count_ > 0; ++row) {
@@ -347,45 +349,33 @@ void write_rows(const HeadOf<C>& from, const C* buffer, int64_t begin, int64_t e
 template <class C>
 constexpr C kHidden = -std::numeric_limits<C>::infinity();
 
-// Zeros and then what hides a score: the bias of a panel that ends within its last vector.
-template <class C>
-struct LastPanel {
-  C bias[2 * kTileCols<C>]{};
-  constexpr LastPanel() {
-    for (int j = kTileCols<C>; j < 2 * kTileCols<C>; ++j) bias[j] = kHidden<C>;
-  }
-};
-template <class C>
-constexpr LastPanel<C> last_panel;
-
 enum class Ends : std::uint8_t { plain, accumulate, hide };
 
 // c[rows, cols] = a[rows, depth] b[depth, cols]. Columns of b come in panels of kTileCols; c and
-// b are padded to whole vectors. Ends: c is added to; what is beyond the last column is hidden.
+// b are padded to whole vectors. Ends: c is added to; what is beyond the last column is hidden, for
+// which rows of c have one vector more.
 template <class C>
 void multiply(int64_t rows, int64_t cols, int64_t depth, const C* a, int64_t a_row, int64_t a_col,
               const C* b, int64_t b_row, int64_t b_panel, C* c, int64_t c_row, Ends ends,
               Ahead& ahead) {
-  constexpr int64_t kHalf = kLanes<C> / 2;
-  const int64_t count = (rows + kMaxRows - 1) / kMaxRows;
+  // Tiles of about one height: the first ones have a row more.
+  const int64_t count = most(1, (rows + kMaxRows - 1) / kMaxRows);
+  const int64_t low = rows / count, taller = rows % count;
+  const TileEnds<C> tile_ends{.accumulate = true};
   for (int64_t j = 0; j < cols; j += kTileCols<C>, b += b_panel) {
-    const int64_t left = least(cols - j, kTileCols<C>);
-    const TileEnds<C> tile_ends{.accumulate = ends == Ends::accumulate,
-                                .bias = ends == Ends::hide && left % kLanes<C> != 0
-                                            ? last_panel<C>.bias + kTileCols<C> - left
-                                            : nullptr};
-    for (int64_t t = 0; t < count; ++t) {
-      const int64_t i = rows * t / count, height = rows * (t + 1) / count - i;
+    const int64_t left = cols - j;
+    const int vectors = left > kLanes<C> ? 2 : 1;
+    for (int64_t i = 0, height; i < rows; i += height) {
+      height = i < taller * (low + 1) ? low + 1 : low;
       ahead.fetch();
-      const Tile<C> tile = left <= kHalf ? narrow_tiles<C>[height - 1]
-                                         : tiles<C>[height - 1][left > kLanes<C> ? 1 : 0];
+      const Tile<C> tile = ends == Ends::accumulate ? tiles<C>[height - 1][vectors - 1]
+                           : left <= kLanes<C> / 2  ? plain_tiles<C>.at[height - 1][0]
+                                                    : plain_tiles<C>.at[height - 1][vectors];
       tile(depth, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row + j, c_row, tile_ends);
     }
-    if (left <= kHalf && ends == Ends::hide) {
-      for (int64_t i = 0; i < rows; ++i) {
-        for (int64_t l = kHalf; l < kLanes<C>; ++l) c[i * c_row + j + l] = kHidden<C>;
-      }
-    }
+  }
+  if (ends == Ends::hide && cols % kLanes<C> != 0) {
+    for (int64_t i = 0; i < rows; ++i) store(c + i * c_row + cols, Vec<C>{} + kHidden<C>);
   }
 }
 
@@ -486,12 +476,12 @@ void each_strip(int64_t rows, F&& f) {
   }
 }
 
-// From one row of scores to the next: an odd number of lines, so that rows do not evict one
-// another.
+// From one row of scores to the next: a vector more than the keys, and an odd number of lines, so
+// that rows do not evict one another.
 template <class C>
 int64_t score_step(const Attention& at) {
   constexpr int64_t line = 64 / sizeof(C);
-  return ((least(at.keys, kKeyBlock) + line - 1) / line | 1) * line;
+  return ((least(at.keys, kKeyBlock) + kLanes<C> + line - 1) / line | 1) * line;
 }
 
 // Blocks of queries, of about one size: whole groups of kMaxRows, but for the last.
@@ -713,13 +703,12 @@ void forward(const Attention& at, const AttentionOutput& y, ComputeType<T>* lse)
                 padded<C>(at.width));
     }
     if (block == 0) {
+      // What is read for the next head and written for this one.
       b.ahead.clear();
-      b.ahead.add(head_of<T>(y, head / at.heads, head % at.heads), at.queries, at.width);
-      if (const int64_t next = head + 1; next < heads) {
-        b.ahead.add(head_of<T>(at.k, next / at.heads, next % at.heads), at.keys, at.depth);
-        b.ahead.add(head_of<T>(at.v, next / at.heads, next % at.heads), at.keys, at.width);
-        b.ahead.add(head_of<T>(at.q, next / at.heads, next % at.heads), at.queries, at.depth);
-      }
+      b.ahead.add(at, at.q, head + 1, at.queries, at.depth);
+      b.ahead.add(at, at.v, head + 1, at.keys, at.width);
+      b.ahead.add(at, at.k, head + 1, at.keys, at.depth);
+      b.ahead.add(at, y, head, at.queries, at.width);
     }
     forward_block<T, C>(at, head, blocks.begin(block), blocks.rows(block), b, y, lse);
   });
@@ -921,20 +910,17 @@ struct Backward {
                head_of<T>(o.dv, head / at.heads, head % at.heads));
   }
 
+  // What is read for the next head and written for this one.
   void fetch_ahead(int64_t head, Ahead& ahead) const {
-    const int64_t image = head / at.heads, h = head % at.heads;
     ahead.clear();
-    ahead.add(head_of<T>(o.dq, image, h), at.queries, at.depth);
-    ahead.add(head_of<T>(o.dk, image, h), at.keys, at.depth);
-    ahead.add(head_of<T>(o.dv, image, h), at.keys, at.width);
-    if (const int64_t next = head + 1; next < at.images * at.heads) {
-      const int64_t im = next / at.heads, hd = next % at.heads;
-      ahead.add(head_of<T>(at.k, im, hd), at.keys, at.depth);
-      ahead.add(head_of<T>(at.v, im, hd), at.keys, at.width);
-      ahead.add(head_of<T>(at.q, im, hd), at.queries, at.depth);
-      ahead.add(head_of<T>(o.dy, im, hd), at.queries, at.width);
-      ahead.add(head_of<T>(o.y, im, hd), at.queries, at.width);
-    }
+    ahead.add(at, o.y, head + 1, at.queries, at.width);
+    ahead.add(at, o.dy, head + 1, at.queries, at.width);
+    ahead.add(at, at.q, head + 1, at.queries, at.depth);
+    ahead.add(at, at.v, head + 1, at.keys, at.width);
+    ahead.add(at, at.k, head + 1, at.keys, at.depth);
+    ahead.add(at, o.dv, head, at.keys, at.width);
+    ahead.add(at, o.dk, head, at.keys, at.depth);
+    ahead.add(at, o.dq, head, at.queries, at.depth);
   }
 
   double tile_work(double products) const {
