@@ -34,7 +34,7 @@ namespace {
 using std::int64_t;
 
 constexpr int64_t kQueryBlock = 96;  // a multiple of kMaxRows
-constexpr int64_t kKeyBlock = 256;   // a multiple of kBlockWords and of kTileCols
+constexpr int64_t kKeyBlock = 320;   // a multiple of kBlockWords and of kTileCols
 constexpr int64_t kStrip = 12;       // queries whose scores are in the first cache at a time
 constexpr double kLog2E = 1.44269504088896340736, kLn2 = 0.69314718055994530942;
 constexpr double kThreadWork = 300000;  // multiplications that pay for a thread
