@@ -15,6 +15,7 @@ from megengine import _core, device
 from megengine.autodiff import GradManager
 from megengine.core._imperative_rt.core2 import apply
 from megengine.core.ops import builtin
+from tests.ops.avx2 import outer_run, run_under_avx2
 
 T = mge.tensor
 INF, NAN = np.inf, np.nan
@@ -194,6 +195,44 @@ def test_one_query(heads: int, keys: int) -> None:
     p = np.exp(scores - scores.max(-1, keepdims=True))
     want = p @ v.numpy() / p.sum(-1, keepdims=True)
     np.testing.assert_allclose(attention(q, k, v).numpy(), want, rtol=1e-5, atol=1e-5)
+
+
+def gradients_ref(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, dy: np.ndarray, causal: bool
+) -> list[np.ndarray]:
+    """The result and the gradients of queries, keys and values, in float64."""
+    q, k, v, dy = (x.astype("float64") for x in (q, k, v, dy))
+    scale = q.shape[-1] ** -0.5
+    scores = np.einsum("bhqd,bhkd->bhqk", q, k) * scale
+    if causal:
+        scores[..., np.triu(np.ones(scores.shape[-2:], bool), 1)] = -INF
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    y = p @ v
+    slopes = p * (np.einsum("bhqd,bhkd->bhqk", dy, v) - (dy * y).sum(-1, keepdims=True)) * scale
+    turned = slopes.swapaxes(-1, -2)
+    return [y, slopes @ k, turned @ q, p.swapaxes(-1, -2) @ dy]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("depth", [16, 20])  # whole vectors, and some numbers more
+def test_any_number_of_keys_in_parts_of_one_projection(depth: int, causal: bool) -> None:
+    for length in (*range(1, 50), 196, 205, 321):
+        joined = normal(1, length, 3, 2, depth, seed=length)
+        dy = normal(1, length, 2, depth, seed=1)
+        parts = F.transpose(joined, (2, 0, 3, 1, 4))
+        q, k, v = (parts[i] for i in range(3))
+        turned = F.transpose(dy, (0, 2, 1, 3))
+        f = lambda *x: attention(*x, is_causal=causal)  # noqa: E731
+        got = [f(q, k, v).numpy(), *grads(f, q, k, v, dy=turned)]
+        want = gradients_ref(*(x.numpy() for x in (q, k, v, turned)), causal)
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5, err_msg=str(length))
+
+
+@outer_run
+def test_numbers_under_avx2() -> None:
+    run_under_avx2(__file__, "-k", "any_number or threads or one_query or huge or nan")
 
 
 def test_weights_are_never_held() -> None:
