@@ -389,6 +389,7 @@ def test_38_threads_follow_the_affinity_mask_and_the_environment() -> None:
     assert threads_reported() == available
     assert threads_reported(OMP_NUM_THREADS="1") == 1
     assert threads_reported(OMP_NUM_THREADS="2") == min(2, available)
+    assert threads_reported(OMP_PROC_BIND="true") == available
 
 
 def test_40_pooling_with_padding() -> None:

@@ -1,7 +1,6 @@
 #include "core/kernels/cpu/parallel.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <cstdlib>
 
@@ -11,13 +10,9 @@ namespace mge::cpu {
 namespace {
 
 int initial_threads() {
-  int cpus = omp_get_num_procs();
-#ifdef __linux__
-  cpu_set_t mask;
-  if (sched_getaffinity(0, sizeof mask, &mask) == 0) cpus = CPU_COUNT(&mask);
-#endif
-  // omp_get_max_threads() reflects OMP_NUM_THREADS.
-  return std::max(1, std::min(cpus, omp_get_max_threads()));
+  // The CPUs that the process may use. (This thread's own mask has one where OMP_PROC_BIND binds
+  // it.) omp_get_max_threads() reflects OMP_NUM_THREADS.
+  return std::max(1, std::min(omp_get_num_procs(), omp_get_max_threads()));
 }
 
 int g_threads = [] {
