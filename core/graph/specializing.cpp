@@ -28,10 +28,7 @@ std::vector<ValueId> captured_inputs(const Graph& graph) {
 bool may_gain(const Graph& graph) {
   const Links links(graph);
   const auto constant = [&](ValueId id) { return static_cast<bool>(graph.values[id].constant); };
-  const auto is_product = [&](ValueId id) {
-    const std::size_t at = links.maker[id];
-    return at != Links::kNone && graph.nodes[at].op->type->traits.fuse == Fuse::contraction;
-  };
+  const auto made_by_product = [&](ValueId id) { return is_product(graph, links, id); };
   for (const Graph::Node& node : graph.nodes) {
     if (node.in.empty() || node.op->type->traits.random) continue;
     const bool contraction = node.op->type->traits.fuse == Fuse::contraction && node.in.size() > 1;
@@ -41,7 +38,7 @@ bool may_gain(const Graph& graph) {
     const bool scales = function && (function->mode == Elemwise::Mode::MUL ||
                                      function->mode == Elemwise::Mode::TRUE_DIV);
     if (scales && std::any_of(node.in.begin(), node.in.end(), constant) &&
-        std::any_of(node.in.begin(), node.in.end(), is_product)) {
+        std::any_of(node.in.begin(), node.in.end(), made_by_product)) {
       return true;
     }
   }

@@ -675,6 +675,16 @@ def test_gradients_of_parts_are_written_into_one() -> None:
             assert "Fill" not in names
 
 
+def test_writes_over_all_of_what_is_not_zeros() -> None:
+    def assigned(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        t = x.transpose(1, 0)
+        t[:2] = a
+        t[2:] = b
+        return t * 2
+
+    check_bits(assigned, normal(3, 5), normal(2, 3), normal(3, 3))
+
+
 @pytest.mark.parametrize("split", ["index", "slice"])
 def test_attention_writes_the_gradients_of_its_parts_into_one(split: str) -> None:
     """Queries, keys and values that are parts of one projection: no copy of their gradients."""

@@ -82,6 +82,7 @@ class Joining {
   bool join_writes(const Graph::Node& last, std::vector<Graph::Node>& nodes) {
     std::vector<Write> writes;
     const Graph::Node* node = &last;
+    ValueId zeros = last.out[0];
     while (const auto* op = attrs_if<SetSubtensor>(*node)) {
       const Spec& whole = spec(node->in[0]);
       const auto part = part_of(*op, whole.shape);
@@ -93,10 +94,12 @@ class Joining {
       if (!keeps_axis) shape.erase(static_cast<int>(part->axis));
       if (value.shape != shape || value.dtype != whole.dtype) return false;
       writes.push_back({*part, node->in[1], keeps_axis});
-      const std::size_t before = links_.maker[node->in[0]];
-      if (before == Links::kNone || links_.count(node->in[0]) != 1) return false;
+      zeros = node->in[0];
+      const std::size_t before = links_.maker[zeros];
+      if (before == Links::kNone || links_.count(zeros) != 1) return false;
       node = &graph_.nodes[before];
     }
+    if (!is_zeros(zeros) || writes.size() < 2) return false;
     // The axes of the tensor in memory.
     const int ndim = spec(last.out[0]).ndim();
     Dims pattern;
@@ -105,8 +108,7 @@ class Joining {
       pattern = turned->pattern;
       node = &graph_.nodes[links_.maker[node->in[0]]];
     }
-    const auto* fill = attrs_if<Fill>(*node);
-    if (!fill || fill->value != 0 || writes.size() < 2) return false;
+    if (!attrs_if<Fill>(*node)) return false;
     const Spec memory = spec(node->out[0]);
     const bool permutes = std::find(pattern.begin(), pattern.end(), -1) == pattern.end();
     if (memory.ndim() != ndim || !permutes) return false;

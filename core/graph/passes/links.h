@@ -40,6 +40,12 @@ const T* attrs_if(const Graph::Node& node) {
   return node.op && node.op->type == &op_type<T>() ? &detail::attrs<T>(*node.op) : nullptr;
 }
 
+// Whether a value is a product's: a convolution's, a matrix product's or the like.
+inline bool is_product(const Graph& graph, const Links& links, ValueId id) {
+  const std::size_t at = links.maker[id];
+  return at != Links::kNone && graph.nodes[at].op->type->traits.fuse == Fuse::contraction;
+}
+
 inline void drop_nodes_without_op(Graph& graph) {
   std::erase_if(graph.nodes, [](const Graph::Node& node) { return !node.op; });
 }

@@ -17,17 +17,13 @@ bool is_of_layer(const Graph& graph, const Links& links, ValueId id) {
     const std::size_t at = links.maker[id];
     if (at == Links::kNone) return false;
     const Graph::Node& node = graph.nodes[at];
-    const auto is_product = [&](ValueId in) {
-      const std::size_t maker = links.maker[in];
-      return maker != Links::kNone && graph.nodes[maker].op->type->traits.fuse == Fuse::contraction;
-    };
-    if (is_product(id)) return true;
+    if (is_product(graph, links, id)) return true;
     if (const auto* op = attrs_if<Elemwise>(node); op && op->mode == Mode::ADD) {
       const auto is_bias = [&](ValueId in) {
         return graph.values[in].spec.size() < graph.values[node.out[0]].spec.size();
       };
-      return (is_product(node.in[0]) && is_bias(node.in[1])) ||
-             (is_product(node.in[1]) && is_bias(node.in[0]));
+      return (is_product(graph, links, node.in[0]) && is_bias(node.in[1])) ||
+             (is_product(graph, links, node.in[1]) && is_bias(node.in[0]));
     }
     if (node.op->type->traits.fuse != Fuse::view) return false;
     id = node.in[0];

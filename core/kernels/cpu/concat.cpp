@@ -60,7 +60,12 @@ void concat(Views in, const MutView& out, int axis) {
   const std::int64_t row = out.shape[axis] * out.strides[axis] * size_of(out.dtype);
   const std::int64_t rows = out.size() * size_of(out.dtype) / row;
   bool runs = is_dense_in(out, order);
-  for (const View& v : in) runs = runs && is_dense_in(v, order);
+  const auto* const begin_of_out = static_cast<const char*>(out.data);
+  for (const View& v : in) {
+    const auto* const data = static_cast<const char*>(v.data);
+    const bool written = data >= begin_of_out && data < begin_of_out + rows * row;
+    runs = runs && is_dense_in(v, order) && !written;
+  }
   if (!runs || (rows > 1 && row / static_cast<std::int64_t>(in.size()) < kShortRun)) {
     concat_strided(in, out, axis);
     return;

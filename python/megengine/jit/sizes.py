@@ -377,6 +377,11 @@ class _Followed:
     __ne__: Any = _compared("!=")
     __bool__: Any = _is_true
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies are plain numbers."""
+        plain = _plain(self)
+        return type(plain), (plain,)
+
 
 class FollowedInt(_Followed, int):
     """An int that knows which arithmetic on sizes it is."""
@@ -389,10 +394,6 @@ class FollowedInt(_Followed, int):
         made.sizes, made.symbols = sizes, symbols
         return made
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copies are plain numbers."""
-        return int, (_plain(self),)
-
 
 class FollowedFloat(_Followed, float):
     """A float that knows which arithmetic on sizes it is."""
@@ -404,10 +405,6 @@ class FollowedFloat(_Followed, float):
         made = super().__new__(cls, number)
         made.sizes, made.symbols = sizes, symbols
         return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copies are plain numbers."""
-        return float, (_plain(self),)
 
     def __int__(self) -> int:
         """A plain int: Python wants no other here. What it is can still be found again."""
